@@ -64,9 +64,10 @@ def describe(name: str) -> Description:
 
 
 def cut(name: str, strides: tuple[int, ...]) -> nn.Module:
-    """Build a timm model with random weights, without the blocks after its map with the last of `strides`.
+    """Build a timm model with random weights, which returns a feature map for each of `strides`.
 
-    `name` is the model's name in timm.
+    `name` is the model's name in timm. `strides` are in ascending order. The blocks after the last of
+    these maps are left out.
     """
     index = describe(name).index
     with torch.random.fork_rng(devices=[]):  # the initial weights are not used

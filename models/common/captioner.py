@@ -162,12 +162,12 @@ class Captioner(Trainable):
     def padded(self, tokens: Tensor) -> Tensor:
         """Return the captions `tokens`, (B, L+1), with padding (NULL) added at the end.
 
-        The last token of a caption is never an input of the decoder. The model's attribute `reads` names what
-        the decoder's input ends with, and so the number of tokens that are added to each caption:
+        The last token of a caption is never an input of the decoder. The model's attribute `reads` sets
+        how many tokens are added to each caption:
 
-        reads "words": no token. The input ends with the last word of the longest caption in `tokens`.
-        reads "end": one token, if there is room. The input then contains <END>.
-        reads "padding": as many tokens as make the input as long as the longest caption of the data.
+        reads "words": none. The input ends with the last word of the longest caption in `tokens`.
+        reads "end": one, if there is room. The input of the longest caption then also contains <END>.
+        reads "padding": as many as make the input as long as the longest caption of the data.
         """
         room = max(0, self.sizes.longest + 1 - tokens.shape[1])  # the last token is no input of the decoder
         added = {"words": 0, "end": min(1, room), "padding": room}[self.reads]

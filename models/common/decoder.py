@@ -90,7 +90,7 @@ class DecoderLayer(nn.Module):
         return States(self_attended, x, cross_attended, y, self.norms[2](self.fed_forward(y)))
 
     def attend_words(self, x: Tensor, keys: Tensor | None, words: RealWords) -> Tensor:
-        """Return the output of the self-attention, in the shape of `x`."""
+        """Return the self-attention's output; `keys`, (k*B, L): true for words that can be attended to."""
         maps = self.self_attention
         projected = jointly(x, maps.query, maps.key, maps.value)
         q, k, v = (maps.split(words.unpack(x)) for x in projected)  # (k*B, h, L, d)
@@ -98,7 +98,7 @@ class DecoderLayer(nn.Module):
         return maps.output(words.pack(heads))
 
     def attend_memory(self, x: Tensor, memory: Tensor, words: RealWords) -> Tensor:
-        """Return the output of the cross-attention, in the shape of `x`."""
+        """Return the cross-attention's output. `x`: words, as in `forward`; `memory`: (B, N, D)."""
         maps = self.cross_attention
         q = words.unpack(maps.query(x))  # (k*B, L, D)
         pair_queries = q.unflatten(0, (len(memory), -1)).flatten(1, 2)  # (B, k*L, D)

@@ -97,8 +97,9 @@ class State(Protocol):
         """Remove the ended pairs from the state of the search.
 
         `ended` has one bool for each pair that is still in the search: True if the pair has ended now.
-        Afterwards, the rows of the unfinished pairs come first. Their order is the one that the class
-        Exchange makes from `ended`.
+        Let n be the number of unfinished pairs. Afterwards, they are the first n pairs. The first ended
+        pair among the first n is replaced with the first unfinished pair behind them, the second with
+        the second, and so on. The other unfinished pairs keep their places (see class Exchange).
         """
 
 
@@ -119,9 +120,11 @@ class Decoder(Protocol[SearchState]):
     ) -> Words:
         """Return the decoder's predictions for captions, each word predicted from the words before it.
 
-        tokens: (k*B, L+1), the token ids of k captions for each of B pairs. A caption starts with <START>
-            and ends with <END>. <START> is not predicted, so each caption has L predictions.
+        tokens: (k*B, L+1), the token ids of k captions for each of B pairs. A caption starts with
+            <START> and ends with <END>. <START> is not predicted, so each caption has L predictions.
         difference: the encoded images of the B pairs
+        keep_layers: True if the result includes the states of each layer. Some decoders ignore this.
+        padding_is_key: False if no position may attend to padding. Some decoders ignore this.
         """
 
     def begin(self, difference: Difference, beam: int = 1) -> SearchState:
@@ -177,10 +180,11 @@ class Exchange:
         self.unfinished_rows = self.left + unfinished[self.left :].nonzero()[:, 0]
 
     def move(self, rows: Tensor) -> None:
-        """Copy unfinished rows over ended rows, in place, so that the first n rows are the n unfinished rows.
+        """Copy unfinished rows over ended rows, in place; return nothing.
 
-        An ended row among the first n rows is overwritten by an unfinished row that lies after the first n
-        rows. The rows after the first n rows are not changed.
+        Afterwards, the first n rows are the n unfinished rows. The first ended row of the first n rows
+        is overwritten by the first unfinished row behind them, the second by the second, and so on. The
+        rows behind the first n rows are not changed.
         """
         rows[self.ended_rows] = rows[self.unfinished_rows]
 

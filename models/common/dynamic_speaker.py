@@ -28,7 +28,10 @@ Pooled = Literal["sum", "mean"]
 
 @dataclass(frozen=True)
 class SpeakerSwitches:
-    """Switches of DUDA and VARD; the defaults are the papers'. Comments list the values, separated by |."""
+    """Switches of DUDA and VARD. The defaults follow the papers.
+
+    The comment above a field explains its values. They are separated by |, in the order of the type.
+    """
 
     # true: a cell has two more channels, its position x = 2j/W - 1 and y = 2i/H - 1 (row i, column j)
     coordinates: bool = False
@@ -160,7 +163,8 @@ class DynamicSpeaker(nn.Module):
         """Predict each word of R captions from the words before it (teacher forcing).
 
         `tokens`, (R, L+1), are the captions from <START> to <END>. The result has the logits of L words
-        per caption.
+        per caption. The protocol Decoder requires `keep_layers` and `padding_is_key`, but they have no
+        effect here.
         """
         state = self.begin(difference, len(tokens) // len(difference.memory))
         steps = [self._advance(word, state) for word in tokens[:, :-1].unbind(1)]
@@ -222,10 +226,11 @@ class DynamicSpeaker(nn.Module):
 
 
 class DynamicCaptioner(Captioner):
-    """Captioner with the dynamic speaker.
+    """Captioner with the dynamic speaker, and with the loss terms `cap`, `maps` and `entropy`.
 
-    It has the loss terms `cap`, `maps` and `entropy`. `cap` is computed for all pairs. `maps` and
-    `entropy` are computed for the changed pairs only.
+    `cap` is the cross-entropy of the captions of all pairs. `maps` is the sum of an attention map over
+    the cells; it penalises large maps. `entropy` is the negative entropy of a word's three weights; it
+    penalises unequal weights. `maps` and `entropy` are computed for the changed pairs only.
     """
 
     terms = ("cap", "maps", "entropy")

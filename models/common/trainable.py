@@ -53,8 +53,10 @@ class Trainable(nn.Module):
     ) -> dict[str, Tensor]:
         """Return losses and measures, scalars by name, for both images' encodings, (B, N, D) each.
 
-        `tokens` are captions. The batch is split into `parts` equal parts, and a pair is contrasted only with
-        pairs of its part.
+        `tokens` are captions. The batch is split into `parts` equal parts, and a pair is contrasted
+        only with pairs of its part. `labels` (class Labels) say which pairs are changed. In
+        pre-training, they can also name the batch's task and the images' classes. Each model defines
+        the effect of None.
         """
         raise NotImplementedError
 

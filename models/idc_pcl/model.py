@@ -46,7 +46,8 @@ class MaskDecoder(Unweighed):
 
         `tokens`, (k*B, L), are the masked captions. The output at a position predicts the word at this
         position, not the next word. Each position attends to itself, to earlier positions, and to the
-        images. Therefore no word attends to the padding, which is at the end.
+        images. Therefore no word attends to the padding, which is at the end. The protocol Decoder
+        requires `keep_layers` and `padding_is_key`, but they have no effect here.
         """
         x = self.network.over_words(tokens, self.network.over_images(difference.memory)[0])
         return Words(self.network.output(x), x, tokens != NULL, tokens != NULL)

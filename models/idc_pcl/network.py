@@ -118,7 +118,7 @@ def join_captions(x: Tensor, pairs: int) -> Tensor:
 
 
 def separate_captions(x: Tensor, queries: int) -> Tensor:
-    """Separate the k captions of each pair again: (B, h, kL, n) becomes (kB, h, L, n)."""
+    """Separate the k captions of each pair again: (B, h, kL, n) becomes (kB, h, L, n); `queries` is L."""
     return x.unflatten(2, (-1, queries)).transpose(1, 2).flatten(0, 1)
 
 
@@ -254,7 +254,7 @@ class Network(nn.Module):
         return self.pair(x) if self.compares else x
 
     def forward(self, before: Tensor, after: Tensor) -> Difference:
-        """Compute the Difference of both images' cells, (B, N, C) each; its memory is V~, (B, M, D)."""
+        """Return the Difference of the cells of both images, (B, N, C); `memory` is V~, (B, 2(N+1), D)."""
         return Difference(self.paired(self.singles(before, after)), before, after)
 
     def alone(self, cells: Tensor) -> Tensor:

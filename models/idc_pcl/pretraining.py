@@ -110,6 +110,7 @@ class Pretraining(Trainable):
 
         masked: the share of words that are hidden, and the share of cells that are hidden
         taus: the temperatures of the tasks MVCL (masked cells) and FDA (wrong captions)
+        coef: learning-rate factor of the cell embedding and of the transformers `single` and `pair`
         single: True if each pair is a single image, as in CUB
         """
         super().__init__()
@@ -160,7 +161,9 @@ class Pretraining(Trainable):
         before, after: cells of the images of B pairs, (B, N, C) each
         tokens: k captions of each pair, (k*B, L)
 
-        V^ is (k*B, M, D). All captions of a pair get the same image tokens as input. T^ is (k*B, 1+L, D).
+        V^ is (k*B, M, D). The M tokens are the cells, [IMG1] and [IMG2]: M = 2(N+1), or N+2 for single
+        images. All captions of a pair get the same image tokens as input. T^ is (k*B, 1+L, D): [CLS]
+        and the words.
         """
         memory = self.difference.alone(before) if self.single else self.difference(before, after).memory
         memory = memory.repeat_interleave(len(tokens) // len(memory), 0)

@@ -101,11 +101,12 @@ def matching(queries: Tensor, keys: Tensor, mtm: Mtm = "per_head") -> Tensor:
 
 
 def partner_matching(queries: Tensor, keys: Tensor, mtm: Mtm) -> Tensor:
-    """Return the similarity of the two images of each pair, (b,).
+    """Return the similarity of the two images of each of b pairs, (b,).
 
-    `queries` and `keys` are the tokens of the two images. The switch `mtm` determines how they are
-    compared: by their best matches (SCORER Eq. 2), or as one pooled vector per image. Vectors are compared
-    by cosine.
+    queries: tokens of one image of each pair, (b, h, N, d)
+    keys: tokens of the other image of each pair, (b, h, M, d)
+    mtm: the switch; its values are explained in `matching`. The images are compared by their best
+        matches (SCORER Eq. 2), or as one pooled vector per image. Vectors are compared by cosine.
     """
     if mtm in POOLS:
         return (normalize(pooled(queries, mtm), dim=-1) * normalize(pooled(keys, mtm), dim=-1)).sum(-1)

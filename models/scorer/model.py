@@ -29,7 +29,8 @@ JOINED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # how Eq. 7 joins bot
 class CrossView(Aligned):
     """Difference of an image pair, with queries and keys of both images for the matching.
 
-    Queries and keys, (B, h, N, d) each, are those of the last layer.
+    The queries of the after image and the keys of the before image are fields of the base class
+    Aligned. Queries and keys, (B, h, N, d) each, are those of the last layer.
     """
 
     before_queries: Tensor

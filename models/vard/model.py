@@ -99,7 +99,11 @@ class Disentangling(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return PERL's outputs for both images, and the difference D. Inputs and results are (B, N, A)."""
+        """Return three tensors (B, N, A): both images after PERL, and the difference D of the two.
+
+        PERL is position-embedded representation learning. The inputs are the images' cells before PERL,
+        (B, N, A) each.
+        """
         b, a = self.perl(before), self.perl(after)
         b_same = self.same(self.perl.across(b, a) + b)
         a_same = self.same(self.perl.across(a, b) + a)
@@ -148,9 +152,10 @@ def compare(cells: nn.Linear, disentangle: Disentangling) -> Tensor:
     """Initialise weights so that the difference D at a cell depends on how the images differ at this cell.
 
     The linear map `cells` and the module `disentangle` are initialised. Afterwards, each encoded cell
-    (the output of `disentangle.perl`) is about a vector v plus the content of the cell. The vector v is
-    the same for all cells of both images. D depends on the content of the before image minus
-    the content of the after image. Returns v, (A,). This initialisation is not from the paper.
+    (the output of `disentangle.perl`) is approximately v + c. The vector v is the same for all cells of
+    both images. The vector c is the content of the cell. D depends on c of the before image minus c of
+    the after image. Returns v, (A,), where A is the width of an encoded cell. This initialisation is
+    not from the paper.
     """
     A = cells.out_features
     common, bias = F.layer_norm(torch.randn(2, A), [A])

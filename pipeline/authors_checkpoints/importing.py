@@ -47,7 +47,9 @@ DATA = tuple(field.name for field in fields(DataSizes))
 class Options:
     """Properties of a checkpoint that its file does not contain.
 
-    If `heads` or `longest` is None, the value in the authors' program is used.
+    If `heads` or `longest` is None, the value in the authors' program is used. `intra` matters only for
+    CLIP4IDC. It is the number of blocks of the image encoder that read each image alone. The other
+    blocks read both images together.
     """
 
     vocabulary: Path

@@ -49,7 +49,11 @@ Sizes = Mapping[str, int]
 
 @dataclass(frozen=True)
 class Row:
-    """Row of a table: one tensor in the file, or one tensor in each of several layers."""
+    """Row of a table: one tensor in the file, or one tensor in each of several layers.
+
+    `how` is a conversion or check that the beginning of this file lists, such as "T"; empty: a copy. It
+    can also be "third 0", "third 1" or "third 2": the query, key or value part of torch's attention.
+    """
 
     stored: str  # name in the file
     shape: tuple[str | int, ...] | None  # None: any shape

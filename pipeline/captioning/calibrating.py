@@ -31,7 +31,12 @@ FEW = 20  # minimum number of labelled pairs for a refit; their scenes must numb
 
 @dataclass(frozen=True)
 class Calibrated:
-    """A calibration, the lines to print about it, and the captions on which it was measured."""
+    """A calibration, the lines to print about it, and the captions on which it was measured.
+
+    `measured` has one key: "test" (test pairs of the repository) or "labelled" (pairs that a user
+    labelled). Its value is the P captions, and their probabilities of being correct, (P,). For
+    "labelled", these are the probabilities before the refit.
+    """
 
     calibration: Calibration
     lines: list[str]

@@ -175,10 +175,11 @@ class Features:
 
     @torch.inference_mode()
     def grids(self, images: Sequence[np.ndarray], names: Sequence[str]) -> Tensor:
-        """Return the feature grids of squashed images, on the device: float16, (images, C, H, W).
+        """Return the feature grids of images, on the device: float16, (images, C, H, W).
 
-        Without a backbone, return the images as uint8. Raises InputError if an image's features overflow
-        float16.
+        `images` are results of the method `squashed`: uint8, resized to the model's input size. `names` are
+        for error messages. Without a backbone, return the images themselves as uint8. Raises InputError if
+        an image's features overflow float16.
         """
         if self.network is None:
             return torch.from_numpy(np.stack(images)).to(self.device)

@@ -164,7 +164,11 @@ def live_writer(folder: Path | None, phase: Phase) -> LiveCurves:
 def write(
     arguments: argparse.Namespace, trained: Trained, history: History, phase: Phase, measure: Measure | None
 ) -> None:
-    """Write the weights, and the learning curves of this phase and of earlier phases."""
+    """Write the weights, and the learning curves of this phase and of earlier phases.
+
+    The folders are `arguments.weights` and `arguments.curves`. `measure` evaluates the written weights,
+    and writes its results to the folder of the curves; None: no evaluation.
+    """
     with replacing(arguments.weights, trained_model.CONTENTS) as temporary_folder:
         trained_model.save(temporary_folder, trained, history.best)
     with replacing(arguments.curves, CURVES) as temporary_folder:

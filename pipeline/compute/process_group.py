@@ -86,7 +86,8 @@ ALONE = Ranks(0, 1)
 class Part(Ranks):
     """One of `world` independent processes that share a job. It does not communicate with the others.
 
-    `rank` is the number of the process, from 0.
+    `rank` is the number of the process, from 0. `turn` is a function that returns a context manager for
+    the method `first`. It can be a lock that all processes share; by default, there is no lock.
     """
 
     # returns a context in which only one process at a time is

@@ -35,7 +35,11 @@ CRITERIA = {
 
 
 class Calibration(Strict):
-    """The content of confidence.json."""
+    """Content of confidence.json: the probability that a caption is correct, and when to refuse images.
+
+    `signals` are the names of the probability's inputs. `meaning` is the criterion of a correct caption
+    (CRITERIA). `measured` has measures of the probability on the test pairs: {"test": {name: value}}.
+    """
 
     weights: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]  # sha256 of the weights' file
     signals: list[str]
@@ -78,6 +82,8 @@ def read(path: Path, weights: str) -> Calibration:
 
 def meaning_of(pairs: Sequence[Pair], grammar: bool) -> Meaning | None:
     """Return the criterion by which captions of these pairs count as correct.
+
+    `grammar` is True if captions follow the grammar of coloured solids (pipeline/scoring/sentences.py).
 
     "true": the caption is true; used if the scenes of all pairs are known.
     "agrees": the caption agrees with the references; used otherwise if `grammar` is True.

@@ -89,7 +89,11 @@ def collect(
 
 
 def familiar_with(pairs: Sequence[Pair], store: FeatureStore) -> Familiarity:
-    """Fit a Familiarity to at most MOST_IMAGES images of training pairs, evenly spaced in `pairs`."""
+    """Fit a Familiarity to at most MOST_IMAGES images of training pairs, evenly spaced in `pairs`.
+
+    A Familiarity recognises pairs that are unlike these images (familiarity.py). The mean and standard
+    deviation of each feature channel are fitted. Its thresholds still accept all pairs.
+    """
     chosen = pairs[:: max(1, -(-2 * len(pairs) // MOST_IMAGES))]
     batches = feature_batches(chosen, store, BATCH)
     return familiarity.fitted(

@@ -51,7 +51,12 @@ class Steps(Strict):
 
 
 class Probability(Strict):
-    """The fitted probability that a caption is correct."""
+    """The fitted probability that a caption is correct.
+
+    A logistic regression gives a logit z: `change` for captions that report a change, else `no_change`.
+    The probability is sigmoid(slope * z + shift). With `steps`, an isotonic regression, the probability
+    is the value of `steps` at z; then `slope` and `shift` are not used.
+    """
 
     change: Logistic  # captions that report a change
     no_change: Logistic

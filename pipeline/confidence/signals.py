@@ -28,8 +28,10 @@ class Signals:
     """Numbers that are computed from a caption, and that predict whether the caption is correct.
 
     The model also writes a second caption, for the same images in exchanged order (after, before).
-    Signals named "exchanged_…" are computed from the second caption. `kind`, `object` and `exact` tell
-    whether the two captions agree.
+    Signals named "exchanged_…" are computed from the second caption. The claims of the second caption are
+    reversed and compared with the first. `kind`: the kind of change agrees. `object`: no attribute of the
+    object differs. `exact`: `kind` and `object` hold, and the old and new values agree. Without a grammar,
+    all three say only whether both captions, or none, report a change.
     """
 
     log_probability: float  # natural logarithm, over all tokens with <END>
@@ -73,7 +75,8 @@ class Signalled:
 class _Side:
     """A caption for one order of a pair's images, and numbers that the model computed for this order.
 
-    The order is (before, after) or (after, before).
+    The order is (before, after) or (after, before). `norms` has the maximum, mean and standard
+    deviation of the norms of the decoder's memory tokens.
     """
 
     caption: str

@@ -136,10 +136,11 @@ class DatasetTrain(Strict):
 
 
 class PhaseSettings(DatasetTrain):
-    """Settings of one training phase of a model that has its own settings for a dataset.
+    """Settings of one training phase, for a group of models that has its own settings for a dataset.
 
-    Such settings are in the dataset's section `own`, with one entry for each group of models, such as
-    `clip`. Models without an entry in `own` have the dataset's settings `train` (class DatasetTrain).
+    The key is `dataset.<name>.own.<group>.<phase>`, for example `dataset.tabletop.own.clip.train`. The
+    phases are adapt, images, pretrain and train. Models that belong to no group have the dataset's
+    settings `train` (class DatasetTrain).
     """
 
     references: References = 1
@@ -207,7 +208,11 @@ class ImagePretrain(Pretrain):
 
 
 class OwnSettings(Strict):
-    """Settings that replace a dataset's `sizes` and `train` for a group of models."""
+    """Settings of a dataset for a group of models (dataset.<name>.own.<group>).
+
+    `sizes`, `settings` and `train` replace the dataset's keys of the same names. `adapt`, `images` and
+    `pretrain` are pre-training phases. `start` is the file of CLIP's weights for the initialisation.
+    """
 
     sizes: dict[str, int]  # checked by Recipe and by the model
     # file of CLIP's weights that commands.import_clip wrote

@@ -41,7 +41,7 @@ Viewpoint = Literal["moderate", "clevr_change", "extreme"] | Annotated[float, Fi
 
 
 class Scenes(Strict):
-    """Settings that all rendered datasets share."""
+    """Settings that all rendered datasets share. The section `tabletop` of params.yaml explains each one."""
 
     scenes: Annotated[int, Field(ge=10, le=1_000_000)]
     seed: Seed

@@ -18,7 +18,11 @@ CHOSEN = ("backbone", "weights", "stride", "finer")  # settings that `features` 
 
 @dataclass(frozen=True)
 class Spec:
-    """All settings that determine the features of an image."""
+    """All settings that determine the features of an image.
+
+    If `finer` is true, the backbone's map of half the stride is used, too. Its 2 x 2 cells at the place
+    of a cell are appended to this cell as further channels.
+    """
 
     backbone: str  # resnet101 | a name of timm's
     weights: str  # IMAGENET | FILE | IMPORTED

@@ -33,7 +33,11 @@ class Split(Strict):
 
 
 class Expected(Strict):
-    """Published counts of a dataset. pipeline/datasets/cards.py defines each count."""
+    """Published counts of a dataset, with blank items. None: not published.
+
+    The function `count` defines each count. `types` has the number of pairs of each change type, `references`
+    the captions of a test pair, and `longest` the tokens of the longest training caption.
+    """
 
     train: Split
     val: Split

@@ -37,7 +37,12 @@ class _Views(Annotation):
 
 
 class SceneRecord(Annotation):
-    """One scene of scenes.json. A field is None if the file has no value for it."""
+    """One scene of scenes.json. A field is None if the file has no value for it.
+
+    `semantic_iou` measures the change of viewpoint in the changed pair. It is the IoU of an unchanged
+    object's bounding boxes in the two images, averaged over the unchanged objects. `distractor_iou`
+    is this value for the unchanged pair.
+    """
 
     number: int
     before_box: Box | None = None

@@ -38,7 +38,10 @@ def records_of(folder: Path, dataset: str) -> Path:
 
 
 def stores_of(folder: Path, dataset: str) -> Path:
-    """Return the folder of a dataset's feature stores."""
+    """Return the folder of the feature stores of `dataset`, cub or nabirds.
+
+    `folder` has the data of both datasets; by default, the stages use data/pretraining (FOLDER).
+    """
     return folder / "stores" / dataset
 
 

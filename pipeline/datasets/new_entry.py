@@ -53,12 +53,12 @@ def add(path: Path, name: str, folder: Path, like: str) -> bool:
 
 
 def _selection_settings(like: Dataset) -> dict[str, Any]:
-    """Return settings of a new dataset that replace those of `like` which the new dataset may not support.
+    """Return the settings `train.select` that a new dataset cannot copy from the dataset `like`.
 
-    A new dataset copies the settings of the dataset `like`. The setting `train.select` names the score
-    that selects the best snapshot. The scores SCENE_SCORES need facts about the pairs that the new
-    dataset may lack. Where `like` selects by such a score, the result sets `train.select` to SELECT. This
-    holds for the dataset and for each group of models in `like.own`. Otherwise, the result is empty.
+    The setting `train.select` names the score that selects the best snapshot. The scores SCENE_SCORES
+    need facts about the pairs that the new dataset may lack. If `like` uses such a score, the result sets
+    `train.select` to SELECT instead. This holds for the dataset and for each group of models in
+    `like.own`. Otherwise, the result is empty.
     """
     own_settings = {
         name: {"train": {"select": SELECT}}

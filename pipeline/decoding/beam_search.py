@@ -191,10 +191,11 @@ class Beam:
         return word[: exchange.left]
 
     def _settled(self, unsettled: int) -> Tensor:
-        """Return a mask, (unsettled,), that is true for settled pairs.
+        """Return a mask, (unsettled,), that is true for the pairs that this step has settled.
 
-        A pair is settled if none of its unfinished captions can get a better score than its best ended
-        caption. More words can only lower the sum of a caption's log-probabilities.
+        `unsettled` is the number of pairs that were not settled before this step. A pair is settled if
+        none of its unfinished captions can get a better score than its best ended caption. More words
+        can only lower the sum of a caption's log-probabilities.
         """
         reachable = self.sums[:unsettled].amax(1) / self.longest**self.length_penalty
         return reachable <= self.scores[self.order[:unsettled]]

@@ -17,7 +17,9 @@ def unnamed(clause: Clause) -> Claim:
 def same_aspects(clause: Clause, changed: bool) -> list[Claim]:
     """Return the claims that properties are the same, as in "all objects kept their colours".
 
-    `changed`: True if the text named a change before this clause.
+    `changed`: True if the text named a change before this clause. Then "no change in its position and
+        colour" is about one object and gives a claim for each property. Otherwise, it is the claim that
+        nothing changed.
     """
     if clause.kind == NO_CHANGE and clause.has("WITH") and not clause.has("DIFFERENCE"):
         return [Claim(NO_CHANGE, text=clause.text)]  # "all are in the same places with the same colours"

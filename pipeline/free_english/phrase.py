@@ -27,7 +27,11 @@ class Place:
 
 @dataclass(frozen=True)
 class Phrase:
-    """A noun phrase: the attributes and places of an object, and how many objects are meant."""
+    """A noun phrase: the attributes and places of an object, and how many objects are meant.
+
+    "Four cubes" has the count 2 (several) and the number 4; without a number, `number` is 0. `new` is
+    True if the words call the object new, as in "a new cube" or "a fourth cube".
+    """
 
     look: Values = ()
     places: tuple[Place, ...] = ()
@@ -58,6 +62,9 @@ class Claim:
     - sit: the subject is at a place ("is behind the ball");
     - other: a change that no dataset has, such as another size;
     - unreadable: no rule fits the words.
+
+    `when` is the image that the claim describes: before, after, now (the word "now", so the second
+    image), or both. It is empty if the words name no image.
     """
 
     kind: str
@@ -71,5 +78,5 @@ class Claim:
     target: tuple[Place, ...] = ()
     directions: tuple[str, ...] = ()
     departed: bool = False  # the object is no longer at `source`
-    when: str = ""  # before, after, now, or empty
+    when: str = ""  # before, after, both, now, or empty
     text: str = ""  # the claim's words, in lower case and without contractions

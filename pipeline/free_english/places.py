@@ -192,15 +192,15 @@ def with_value(tokens: list[Token]) -> Token | None:
 def before_phrase(tokens: list[Token]) -> Token | None:
     """Join a place or value to the next noun phrase, as in "originally on the right, the red ball".
 
-    Return None for a pronoun, for words such as "now", and in the cases of with_place and with_value.
+    Return None for a pronoun, for "now", for "toward", "away" and "past", and for a second value.
     """
     return (with_place if _with_symbol(tokens, "PLACE") else with_value)([tokens[-1], *tokens[:-1]])
 
 
 def seen(tokens: list[Token]) -> Token | None:
-    """Return one noun phrase token for words such as "the cube that was in the first image".
+    """Return a noun phrase for words such as "the cube that was in the first image".
 
-    Return None for a pronoun in place of "the cube", for "now", and unless exactly one image is named.
+    Return None for a pronoun, for "now", and unless the words name exactly one image.
     """
     phrase, times = tokens[0].meaning, [token.meaning for token in _with_symbol(tokens, WHEN)]
     if len(times) != 1 or times[0] == "now" or phrase.pronoun:

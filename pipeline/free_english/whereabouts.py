@@ -30,9 +30,10 @@ CENTRE = Placed(-1, "", "", "", "", 0.0, 0.0)
 
 
 def matching(phrase: Phrase, sight: Sight) -> list[Placed]:
-    """Return the objects that fit a noun phrase.
+    """Return the objects of one image that fit a noun phrase.
 
-    Sides and ranks ("the left cube") compare only the objects that fit the rest of the phrase.
+    `sight` has the image's objects and camera position. Sides and ranks ("the left cube") compare only
+    the objects that fit the rest of the phrase.
     """
     fitting = [item for item in sight.objects if looks(item, phrase)]
     other_places = [place for place in phrase.places if place.relation not in ("side", "rank")]

@@ -23,7 +23,10 @@ Mark = str | int | None
 
 
 def record(kind: str, files: Mapping[str, Mark]) -> dict[str, Any]:
-    """Return the record of a folder of this kind; `files` has the mark of each file."""
+    """Return the record of a folder of this kind; `files` is the mapping path -> mark.
+
+    A mark is the SHA-256 of a file, the size of a large file, or None for a file that may still change.
+    """
     return {"by": kind, "files": dict(files)}
 
 
@@ -34,7 +37,10 @@ def record_of_files(folder: Path, kind: str) -> dict[str, Any]:
 
 
 def recorded(folder: Path, kind: str) -> dict[str, Mark] | None:
-    """Return the marks in a folder's record: file -> mark. None without a valid record of this kind."""
+    """Return the marks in a folder's record: file -> mark. None without a valid record of this kind.
+
+    A mark is a file's SHA-256, a large file's size, or None if only the file's name is recorded.
+    """
     try:
         content = read_json(folder / RECORD, "move it away", LARGEST)
     except InputError:

@@ -52,9 +52,10 @@ def of_module(path: Path, root: Path = ROOT) -> dict[str, str]:
 
 
 def of_class(defined: Callable[..., Any]) -> dict[str, str]:
-    """Return the source files of the module that defines a class or function: path -> SHA-256.
+    """Return the source files that a class or function uses: path -> SHA-256.
 
-    For a functools.partial, it is the module of the wrapped function.
+    They are the file that defines it, and the files of this repository that this file imports directly
+    or indirectly (see of_module). For a functools.partial, the wrapped function counts.
     """
     return of_module(Path(inspect.getfile(getattr(defined, "func", defined))).resolve())
 

@@ -21,7 +21,10 @@ from pipeline.text import vocabularies
 
 
 class Meaning(NamedTuple):
-    """Entry of the lexicon for a word. For example, "blackish" has the class "color" and the ending "ish"."""
+    """Entry of the lexicon for a word.
+
+    "blackish" has the class (`kind`) "color", the ending "ish" and the value 0, like its synonym "black".
+    """
 
     kind: str  # the class: a key of CLASSES
     ending: str

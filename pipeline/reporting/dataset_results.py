@@ -66,7 +66,10 @@ class ScoredRun:
 
 @dataclass(frozen=True)
 class Results:
-    """The test pairs of a dataset, and the results of its runs."""
+    """The test pairs of a dataset, and the results of its runs.
+
+    The constant caption is a baseline: one caption for all pairs, with the scores `constant`.
+    """
 
     dataset: str
     test: list[Pair]

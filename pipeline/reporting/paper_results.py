@@ -51,7 +51,11 @@ class Features(Strict):
 
 
 class Conditions(Strict):
-    """Conditions that a paper states for its own runs; null: not stated."""
+    """Conditions that a paper states for its own runs; null: not stated.
+
+    `settings_of` is not a condition of the paper. It names the entry of `dataset.<name>.own` that has
+    our settings for the comparison. If it is null, the dataset's general settings are compared.
+    """
 
     settings_of: Literal["clip", "idc_pcl"] | None = None  # our settings: dataset.<name>.own
     features: Features = Features()

@@ -25,7 +25,12 @@ FIGURES = ("R@1", "R@5", "R@10", "MdR", "MnR")
 
 
 class Figures(BaseModel):
-    """Content of a retrieval.json; R@k are fractions, MdR and MnR are ranks."""
+    """Content of a retrieval.json; R@k are fractions, MdR and MnR are ranks.
+
+    In `text_to_pair`, a sentence searches for its own pair. In `text_to_pair_shared`, every pair that
+    has a sentence with the same text counts as correct. In `pair_to_text`, a pair searches for its
+    sentences.
+    """
 
     pairs: int
     text_to_pair: dict[str, FiniteFloat]

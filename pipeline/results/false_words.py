@@ -38,7 +38,10 @@ class Faults:
         return self._mean(lambda letters: letters == "")
 
     def share(self, letter: str) -> float:
-        """Return the share of changed pairs whose caption has the fault `letter`."""
+        """Return the share (0 to 1) of changed pairs whose caption has the fault `letter`.
+
+        `letter` is a key of truth.FAULTS, which names the fault. For example, "c" is a false colour.
+        """
         return self._mean(lambda letters: letter in letters)
 
     def split(self, part: str) -> float:

@@ -53,7 +53,11 @@ class Correlation:
 
 @dataclass(frozen=True)
 class MetricAgreement:
-    """Agreement of a metric with truth on a dataset."""
+    """Agreement of a metric with truth on a dataset.
+
+    `runs` is the rank correlation of the metric with the share of true captions of changed pairs.
+    `pairs` is the rank correlation of a caption's own score with its truth.
+    """
 
     metric: str
     runs: Correlation

@@ -38,7 +38,11 @@ def check(root: Path, tree: Tree, dataset: str, dataset_records: Iterable[Record
 
 
 def recorded(root: Path, run: Run, changes: Tree) -> bool:
-    """Return True if a published record or a user's own record has the run's settings and pairs."""
+    """Return True if a published record or a user's own record has the run's settings and pairs.
+
+    `root` is the folder that contains data/ and results/. `changes` maps keys of params.yaml to the
+    values that the run uses instead.
+    """
     if records.path(root, run, changes).exists():
         return True
     file = root / FOLDER / run.dataset / records.name(run.model, changes, run.seed)

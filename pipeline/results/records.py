@@ -55,8 +55,10 @@ Record = dict[str, Any]
 class StoredRecord(BaseModel):
     """Record of a finished run, as stored in its JSON file.
 
-    `true`, `right` and `faults` are strings with an entry for each test pair: whether the caption is true,
-    whether it is right about change or no change, and which faults it has (a letter for each kind of fault).
+    `changes` are changed keys of params.yaml. `settings` is a hash of the settings that determine the
+    results. `train` is the recipe's `train`. `validation` has curves: score -> iteration -> value.
+    `true`, `right` and `faults` are strings with an entry for each test pair: whether the caption is
+    true, whether it is right about change or no change, and which faults it has (a letter each).
     """
 
     dataset: str

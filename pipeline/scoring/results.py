@@ -24,7 +24,11 @@ DIGITS = 6  # digits of written numbers; further digits of a logarithm differ be
 
 @dataclass(frozen=True)
 class Correctness:
-    """Correctness of captions by pair id. Unknown values are None or missing."""
+    """Correctness of one caption per pair. Unknown values are None or missing.
+
+    `pairs` has the judgement of each caption, as in pairs.jsonl: {"true": False, "faults": "c"}.
+    `attributes` maps "type", "color" and so on to the share (0 to 1) of captions with the right one.
+    """
 
     pairs: Mapping[str, dict[str, Any]]  # the truth of each pair, by the keys of pairs.jsonl
     right: Mapping[str, bool | None]  # True if the caption is correct about change or no change

@@ -177,8 +177,10 @@ def write(
 
     The scores, such as R@k, are returned and written to the file FIGURES in `folder`. The ranks are
     written to the file RANKS. `weights` is the folder that pre-training wrote. `features` is the folder
-    of the feature stores. Returns None if the model does not learn retrieval. Raises InputError if the
-    split has no changed pair, or if an input does not match the weights.
+    of the feature stores. `ties` sets how the scores, but not the file RANKS, treat equally similar
+    candidates. "strict" counts half of them as more similar. "all_ties" follows CLIP4IDC's released
+    program (see `figures`). Returns None if the model does not learn retrieval. Raises InputError if
+    the split has no changed pair, or if an input does not match the weights.
     """
     model, trained = trained_model.load_first(weights)
     if not isinstance(model, Retrieves):

@@ -168,9 +168,11 @@ def agrees(caption: str, pair: Pair, phrases: Sequence[str]) -> bool | None:
 def agreement(caption: str, pair: Pair, phrases: Sequence[str]) -> Verdict | None:
     """Return the verdict on a caption: true if the caption agrees with the pair's references, else false.
 
-    `phrases` are texts that report no change, such as "no difference". The result is None if the
-    references name no kind of change. A false caption is readable in two cases: it contains one of
-    `phrases`, or it names both a kind of change and an object. Any other false caption is unreadable.
+    `phrases` are texts that report no change, such as "no difference". The result is None if neither
+    the dataset nor a reference tells the kind of change. A false caption is unreadable if it contains
+    none of `phrases`, and does not name both a kind of change and an object. Such a caption has
+    the fault UNREADABLE. Scoring does not judge unreadable captions of models that were trained on
+    other captions.
     """
     agreed = agrees(caption, pair, phrases)
     if agreed is None:

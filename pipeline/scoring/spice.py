@@ -174,7 +174,7 @@ def _arguments(scratch: Path) -> list[str]:
 
 
 def _f1(answer: Path, count: int) -> dict[int, float]:
-    """Read item number -> F1 of an answer. Raises InputError unless each of `count` items has an F1."""
+    """Read item number -> F1 from SPICE's output file; raise InputError unless it has all `count` items."""
     try:
         items = json.loads(answer.read_text(encoding="utf-8"))
         values = {item["image_id"]: float(item["scores"]["All"]["f"]) for item in items}

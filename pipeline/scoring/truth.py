@@ -64,18 +64,19 @@ class Verdict:
 
     true: bool
     fits: bool  # true, or ambiguous without another fault
-    # false phrases, verbatim and in their order; the whole caption if it is not parseable; () if it is true
+    # false phrases in their order; the whole caption if the judge does not find them; () if it is true
     wrong: tuple[str, ...] = ()
-    faults: str = ""  # letters of all faults, in the order of FAULTS; empty for a true caption
+    faults: str = ""  # letters of all faults, in the order of FAULTS; empty if the judge names none
 
 
 def judge(caption: str, pair: Pair, phrases: Sequence[str] = PHRASES) -> Verdict | None:
     """Check a caption against the pair's scene; None if the scene is unknown.
 
-    A caption of a changed pair is true if its subject, with its relation, fits only the changed object, and
-    if the kind of change and the new value are true. The subject is checked in the after image for an added
-    object, else in the before image. A caption of an unchanged pair is true if it contains one of `phrases`
-    and no word of OF_OBJECTS. Raises InputError for a pair whose scene lacks the changed object.
+    A caption of a changed pair is true if its subject, with its relation, fits only the changed object,
+    and if the kind of change and the new value are true. The subject is checked in the after image for
+    an added object, else in the before image. A caption of an unchanged pair is true if it contains one
+    of `phrases`, such as "no change", and no word for a size, colour, material or shape (OF_OBJECTS),
+    such as "red" or "cube". Raises InputError for a pair whose scene lacks the changed object.
     """
     if pair.scene is None or pair.change_type is None:
         return None

@@ -119,7 +119,12 @@ class _Bleu(BaseModel):
 
 
 class ScoredPair(BaseModel):
-    """A line of pairs.jsonl: the scores of one caption."""
+    """A line of pairs.jsonl: the scores of one caption.
+
+    `right` judges only whether the caption correctly reports a change or no change. `true` judges all
+    parts of the caption by the scene. `fits` does this, too, but accepts a caption that also fits
+    another object. `agrees` judges all parts by the references, if the scene is unknown. None: unknown.
+    """
 
     pair_id: str
     scene_id: str | None = None

@@ -49,6 +49,9 @@ class Place(Protocol):
 
     If the process that started a job is killed, the job continues. If the process is interrupted or has
     an error, the class Queue calls `leave`, which decides whether the jobs end.
+
+    `at_once` is None if the number of jobs is not limited. A shared disk can show the file EXIT late.
+    So a job without this file counts as failed only `grace` seconds after it was last active.
     """
 
     at_once: int | None  # greatest number of jobs at a time

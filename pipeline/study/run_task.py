@@ -60,7 +60,10 @@ class RunTask:
 
 
 def command(run: Run, prepared: Collection[str], commits: bool) -> str:
-    """Return the shell command of a run. `commits`: put the run's outputs into DVC's cache.
+    """Return the shell command of a run.
+
+    prepared: names of the DVC stages that prepare the data; their outputs are first checked out
+    commits: put the run's outputs into DVC's cache
 
     The output of pre-training always goes into the cache, because runs share it.
     """

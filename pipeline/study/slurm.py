@@ -29,18 +29,21 @@ echo $? >{exit}
 
 
 class Cluster(Strict):
-    """Resources of one job on a SLURM cluster."""
+    """Resources of each job on a SLURM cluster, and a limit on the number of jobs.
+
+    `at_once` is the maximum number of jobs that one command has in SLURM's queue; null: no limit.
+    """
 
     partition: Line | None = None  # null: the cluster's default
     minutes: Count  # time limit; a job that needs longer is queued again
     warned: Count = 90  # seconds before the limit at which the job is queued again
     gpus: Annotated[int, Field(ge=0)] = 0
     cpus: Count = 1
-    memory: Positive | None = None  # GB; null: the cluster's default
+    memory: Positive | None = None  # GiB; null: the cluster's default
     # further options of sbatch: {account: vision}
     flags: dict[Line, str | int | bool] = Field(default_factory=dict)
     setup: tuple[Line, ...] = Field((), strict=False)  # shell lines before the job: module load cuda
-    at_once: Count | None = None  # greatest number of jobs in SLURM's queue
+    at_once: Count | None = None  # greatest number of this command's jobs in SLURM's queue
 
     def options(self) -> list[str]:
         """Return the options of sbatch."""

@@ -34,7 +34,11 @@ FOLDER = Path("studies")
 
 
 class Row(Strict):
-    """Row of a study's table: a model, with changes to params.yaml."""
+    """Row of a study's table: a model, with changes to params.yaml.
+
+    `set` maps keys of params.yaml to new values. `times` maps keys to factors of their current values.
+    `published` names the method in data/published whose scores are shown in this row; None: no scores.
+    """
 
     label: Line
     model: Name

@@ -190,6 +190,7 @@ def _outputs(root: Path, dataset: str, stages: Sequence[str], remedy: str) -> di
 def how_to_prepare(dataset: str, inputs: Sequence[str], pretraining_datasets: Sequence[str] = ()) -> str:
     """Return a sentence that tells the user how to prepare `dataset` for runs with these inputs.
 
+    inputs: kinds of model input, "grid" (features of a backbone) or "pixels" (images)
     pretraining_datasets: names of further datasets to prepare, for pre-training
     """
     stages = [*preparing_stages(dataset, inputs)[1:], *pretraining_stages(pretraining_datasets)]
@@ -200,7 +201,11 @@ def how_to_prepare(dataset: str, inputs: Sequence[str], pretraining_datasets: Se
 
 
 def preparing_stages(dataset: str, inputs: Sequence[str]) -> list[str]:
-    """Return the names of the stages that prepare a dataset for runs with these inputs."""
+    """Return the names of the DVC stages that prepare a dataset for runs with these inputs.
+
+    `inputs` are kinds of model input: "grid" (features of a backbone) or "pixels" (images). Each kind
+    has its own stage, such as "extract@tabletop-grid".
+    """
     stages = [f"prepare@{dataset}", f"vocab@{dataset}"]
     return stages + [f"extract@{dataset}-{name}" for name in inputs]
 

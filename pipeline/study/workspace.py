@@ -43,7 +43,12 @@ SETTINGS = "settings"  # the stage on which every other stage depends
 
 @dataclass(frozen=True)
 class Base:
-    """Folder from which workspaces are copied. `prepared`: names of the stages that prepare the data."""
+    """Folder from which the workspaces of a dataset's runs are copied.
+
+    root: the repository
+    folder: this folder, .scratch/study/base in the repository; it has a copy of the code
+    prepared: names of the stages that prepare the data
+    """
 
     root: Path
     folder: Path

@@ -132,8 +132,9 @@ def _strike_rounded(half, at, ray):
 
     Edges and corners are parts of cylinders and spheres of radius BEVEL * half. First, the ray is
     intersected with the cube without rounding. If the ray enters this cube near an edge or a corner,
-    the nearest hit counts of the rounded corner next to this point, and of the three rounded edges and
-    three flat faces that meet there. The face is then 0. The distance is infinite if the ray misses.
+    the rounded corner next to this point is tested. The three rounded edges and three flat faces that
+    meet there are tested, too. The result is then the distance to the nearest hit, and the face 0. The
+    distance is infinite if the ray misses.
     """
     distance, face = _strike_cube(half, at, ray)
     if distance == np.inf:

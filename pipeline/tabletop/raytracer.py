@@ -264,7 +264,7 @@ def paint(passes, style, solids, masks, shaders, camera, axes, lamps, curves):
 
 @compiled
 def _uneven(passes, line, column):
-    """Return True if a pixel of the first pass differs by more than CONTRAST from one of four neighbours."""
+    """Return True if one of the four neighbours differs by more than CONTRAST in the first pass."""
     height, width = passes.shape[1:3]
     for direction in range(4):
         near_line = min(max(line + (direction - 1) * (1 - direction % 2), 0), height - 1)

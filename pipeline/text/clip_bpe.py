@@ -78,7 +78,10 @@ class Bpe:
         return self.names[token].endswith(LAST)
 
     def text(self, tokens: list[int]) -> str:
-        """Return the text of one piece, given its token ids. Bytes that are not UTF-8 become U+FFFD."""
+        """Return the text of one piece (a word, a digit or a run of punctuation), given its token ids.
+
+        Special tokens (MARKS) are left out. Bytes that are not UTF-8 become U+FFFD.
+        """
         symbols = "".join(self.names[token] for token in tokens if token < len(self) - len(MARKS))
         return bytes(BYTE[symbol] for symbol in symbols.removesuffix(LAST)).decode(errors="replace")
 

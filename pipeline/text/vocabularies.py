@@ -43,7 +43,11 @@ def tokenise(caption: str, lower_case: bool) -> list[str]:
 
 @dataclass(frozen=True)
 class WordVocabulary:
-    """Words and their ids: first the four special tokens, then the training words in sorted order."""
+    """Words and their ids: first the four special tokens, then the training words in sorted order.
+
+    A caption has at most `longest - marks` words. `marks` is 2 for <START> and <END>. It is 3 if `longest`
+    also counts IDC-PCL's token [CLS].
+    """
 
     words: tuple[str, ...]  # the word of each id
     longest: int  # maximum number of tokens of a caption, with <START> and <END>

@@ -30,7 +30,11 @@ Keep = Literal["earlier", "later", "last"]
 
 @dataclass(frozen=True)
 class OtherInputs:
-    """Inputs of a pretraining phase that are not in the recipe, such as the weights from which it starts."""
+    """Inputs of a pretraining phase that are not in the recipe, such as the weights from which it starts.
+
+    `classes` maps a split to image pairs with the class of each image (NABirds). `keys` has a hash of
+    the negatives and a hash of these image pairs, if the phase uses them.
+    """
 
     negatives: Mapping[str, Sequence[str]] = field(default_factory=dict)  # pair id -> captions, for fda
     classes: Mapping[str, ClassItems] = field(default_factory=dict)  # by split, for class_pairs
@@ -45,7 +49,11 @@ NOTHING = OtherInputs()
 
 @dataclass(frozen=True)
 class Phase:
-    """A training phase of a recipe."""
+    """A training phase of a recipe: settings, model, batches, losses and validation.
+
+    `validation` gets the validation pairs, the features and the vocabulary. It returns a function that
+    computes a model's scores. `others` are inputs of a pre-training phase that the recipe lacks.
+    """
 
     settings: dict[str, Any]  # in the form of params.DatasetTrain or params.PhaseSettings
     # builds the model, given the shape of an image's features and the vocabulary

@@ -34,11 +34,11 @@ SIDE = re.compile(r"\b(left|right)\b")
 
 @dataclass(frozen=True)
 class Moved:
-    """Augmentation of a scene, which is the same for all its images."""
+    """Augmentation of a scene, the same for all its images: mirroring, and then a shift."""
 
     mirrored: bool
-    down: int  # pixels
-    right: int
+    down: int  # pixels; negative: up
+    right: int  # pixels; negative: left
 
     def image(self, pixels: Tensor) -> Tensor:
         """Return the image `pixels`, (C, H, W), mirrored and shifted; new pixels repeat the nearest edge."""

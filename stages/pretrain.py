@@ -60,7 +60,10 @@ def main() -> None:
 
 
 def pretrain(arguments: argparse.Namespace, recipe: Recipe, measure: Measure | None) -> None:
-    """Train the recipe's pre-training phases."""
+    """Train the recipe's pre-training phases, and write the weights to `arguments.weights`.
+
+    `measure` evaluates the retrieval of the last phase's weights; None: no evaluation.
+    """
     train.check(arguments, recipe)
     *earlier, last = recipe.before
     inputs = other_inputs(arguments, recipe, last)

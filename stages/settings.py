@@ -60,7 +60,10 @@ def write_code(out: Path) -> None:
 
 
 def sections(everything: Params, tree: dict[str, Any], dataset: str) -> dict[str, Any]:
-    """Return a dataset's settings by section, with the hashes of the files that a section names."""
+    """Return a dataset's settings by section, with the hashes of the files that a section names.
+
+    `tree` is the content of params.yaml and datasets.yaml. `everything` is the same content, validated.
+    """
     found: dict[str, Any] = everything.of(dataset).model_dump()
     for section, files in named_files.of_dataset(tree, dataset).items():
         if files:

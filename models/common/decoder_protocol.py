@@ -172,7 +172,8 @@ class Exchange:
     def __init__(self, ended: Tensor):
         """Compute which ended rows are exchanged with which unfinished rows.
 
-        `ended` has one value per row. The value is true if the row has ended.
+        A row is a caption of the search. `ended`, (rows,), is true for the captions that have ended. The
+        search computes only the first n rows afterwards.
         """
         unfinished = ~ended
         self.left = int(unfinished.sum())  # n

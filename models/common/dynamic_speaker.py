@@ -245,7 +245,11 @@ class DynamicCaptioner(Captioner):
         encoding: nn.Module,
         difference: nn.Module,
     ):
-        """Build the captioner; `difference` computes an Attended with vectors of the width K = `width`."""
+        """Build the captioner.
+
+        width: width K of the vectors of an Attended, which the module `difference` computes
+        encoding: module that encodes the feature grids
+        """
         speaker = DynamicSpeaker(sizes, width, dropout)
         super().__init__(sizes, difference, {}, dropout, encoding=encoding, decoder=speaker)
         self.never = NEVER if switches.barred == "marks" else ()

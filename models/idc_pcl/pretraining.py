@@ -110,8 +110,8 @@ class Pretraining(Trainable):
 
         masked: the share of words that are hidden, and the share of cells that are hidden
         taus: the temperatures of the tasks MVCL (masked cells) and FDA (wrong captions)
-        coef: learning-rate factor of the cell embedding and of the transformers `single` and `pair`
-        single: True if each pair is a single image, as in CUB
+        coef: learning-rate factor of the cell embedding and of the two image transformers
+        single: True if the data are single images with captions (CUB), not pairs
         """
         super().__init__()
         self.sizes, self.switches = sizes, switches

@@ -47,9 +47,9 @@ DATA = tuple(field.name for field in fields(DataSizes))
 class Options:
     """Properties of a checkpoint that its file does not contain.
 
-    If `heads` or `longest` is None, the value in the authors' program is used. `intra` matters only for
-    CLIP4IDC. It is the number of blocks of the image encoder that read each image alone. The other
-    blocks read both images together.
+    `heads` is the number of attention heads, and `longest` the length of the longest caption in tokens.
+    If one is None, the value in the authors' program is used. `intra` matters only for CLIP4IDC: so many
+    blocks of the image encoder read each image alone. The other blocks read both images together.
     """
 
     vocabulary: Path

@@ -28,7 +28,11 @@ OTHER_SCENE = "the two images do not show the same scene"
 
 
 class Familiarity(Strict):
-    """Statistics of the training images' channels, and the largest distances that are accepted."""
+    """Statistics and thresholds that refuse pairs unlike the training images.
+
+    The statistics are of the channels of the feature grids. A pair is refused if one of its two distances
+    (see the module) is larger than the threshold of that distance.
+    """
 
     mean: list[FiniteFloat]  # C values
     deviation: list[FiniteFloat]  # C values

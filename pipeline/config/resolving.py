@@ -59,7 +59,10 @@ def resolve(everything: params.Params, dataset: str, model: str) -> Recipe:
 
 
 def entry_of(model: str) -> Entry:
-    """Return the model's entry. Raises InputError if no model has that name."""
+    """Return the Entry of a model: its class and its requirements (models/common/entry.py).
+
+    Raises InputError if no model has that name.
+    """
     try:
         return models.entry_of(model)
     except ValueError as error:

@@ -50,9 +50,10 @@ def scene_number(name: str) -> int:
 def read_captions(
     path: Path, remedy: str, kind: type[dict[str, tuple[str, ...]]]
 ) -> tuple[Sentences, dict[int, str]]:
-    """Read a file {image: [sentence, ...]}; `kind` defines the valid names of images.
+    """Read a file {image: [sentence, ...]}.
 
-    Return two dictionaries: scene number -> sentences, and scene number -> name of the image.
+    Return two dictionaries: scene number -> sentences, and scene number -> name of the image. `kind` is
+    a dictionary type whose keys are the valid names of images. An error message ends with `remedy`.
     """
     table = read_foreign(path, kind, remedy)
     names: dict[int, str] = {}

@@ -47,7 +47,11 @@ ROUNDING = 0.01  # tolerance of a sum; rounding to float16 changes the sum of a 
 
 @dataclass(frozen=True)
 class Attended:
-    """Caption with the attention maps of its words, and the weights that the decoder gives to its inputs."""
+    """Caption with the attention maps of its words.
+
+    Some decoders also weigh K input vectors at each word: for DUDA, the before image, the difference and
+    the after image. `weights` has these weights.
+    """
 
     words: tuple[str, ...]
     maps: np.ndarray  # float16, (words, I, H, W), each map sums to 1

@@ -1,8 +1,9 @@
-"""Prepare images for networks: decode them, compare them with the index, resize them, and make batches.
+"""Prepare images for networks: decode, check, resize and batch them.
 
-A store records its method of resizing. `pil_bicubic` is Pillow's method. When an image becomes smaller, its
-filter becomes wider, which avoids aliasing. `opencv_bicubic` is OpenCV's INTER_CUBIC, which the released
-programs use: each result pixel is a weighted sum of 4 x 4 pixels (Keys, 1981, with a = -0.75).
+A file is checked by its SHA-256 in the dataset's index of images. A store records its method of
+resizing. `pil_bicubic` is Pillow's method: when an image becomes smaller, the filter becomes wider, which
+avoids aliasing. `opencv_bicubic` is OpenCV's INTER_CUBIC, which the released programs use: each result
+pixel is a weighted sum of 4 x 4 pixels (Keys, 1981, with a = -0.75).
 
 For an extraction on a GPU, worker processes decode many images. A worker writes pixels into shared memory.
 The memory is divided into slots; each has room for a group of images and is used for many groups in turn.

@@ -68,7 +68,7 @@ class Clause:
     def aspect(self) -> str:
         """The first property that the clause names; empty if it names none.
 
-        It is one of color, material, position, look, other and all.
+        It is one of color, material, position, look ("appearance"), other (such as size) and all.
         """
         return self.aspects[0] if self.aspects else ""
 

@@ -248,10 +248,10 @@ def one_of_them(tokens: list[Token]) -> Token | None:
 
 
 def cleft(tokens: list[Token]) -> Token | None:
-    """Reduce "it is the cube" or "the cube is the one" to "the cube" before "that moved" or the like.
+    """Return the noun phrase of "it is the cube" or "the cube is the one", before "that moved" or the like.
 
-    `tokens` are the words before a clause, for example "it is the cube" from "it is the cube that
-    moved". Return None if the words have neither of these two forms.
+    `tokens` are the words before "that". Each noun phrase, such as "the cube", is one token. Return None
+    if the words have neither of these two forms.
     """
     if not tokens[-1].meaning.look and not tokens[-1].meaning.places:
         return tokens[0]

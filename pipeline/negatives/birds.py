@@ -178,7 +178,7 @@ class Source:
         self._claims = of_captions(references)
 
     def wrong(self, caption: str) -> bool:
-        """Return True if the caption contradicts the pair's references about a part of a bird."""
+        """Return True if the caption contradicts the references of the pair about a part of a bird."""
         return contradicts(caption, self._claims)
 
     def retrieve(self, number: int) -> Iterator[str]:

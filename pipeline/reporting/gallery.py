@@ -197,7 +197,8 @@ def embedded_image(results: Results, name: str) -> EmbeddedImage:
 def _prediction(pair: Pair, run: ScoredRun, phrases: Sequence[str]) -> dict[str, Any]:
     """Return a model's caption of a pair, and the verdict on the caption, for the page.
 
-    Two keys of the result are verdicts, which are None if unknown:
+    `phrases` are texts that report no change. Two keys of the result are verdicts, which are None if
+    unknown:
     - `right`: True if the caption is right about change or no change
     - `true`: True if the caption is true by the pair's scene; without a scene, True if the caption agrees
       with the references

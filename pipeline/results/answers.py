@@ -84,7 +84,10 @@ def _unreadable_share(answers: Sequence[Answer]) -> Share:
 
 
 def table(answers: Sequence[Answer]) -> Table:
-    """Return a table of the share of true captions, in percent with 95 % intervals over scenes."""
+    """Return a table of the share of true captions, in percent with 95 % intervals over scenes.
+
+    The rows are all pairs, changed pairs, each kind of change, and unchanged pairs.
+    """
     title = "True captions in percent; intervals of 95 % over scenes"
     rows = []
     for name, part_answers in parts(answers).items():

@@ -34,7 +34,11 @@ LEAST_SEEDS = 3  # fewer seeds do not show the spread
 
 @dataclass(frozen=True)
 class Finding:
-    """Result of checking a claim with one metric. `difference` and `margin` are fractions."""
+    """Result of checking a claim "model a is better than model b" with one metric.
+
+    `difference` compares the scores of the better and the worse model of the claim. `margin` is in the
+    same unit: scores are fractions.
+    """
 
     result: str
     difference: Comparison

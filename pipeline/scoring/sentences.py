@@ -80,7 +80,8 @@ class Sentence:
 
     @cached_property
     def claims(self) -> Claims:
-        """Claims of the sentence about a change."""
+        """Claims of the sentence: kinds of change or no change, attributes of the subject, and the new value.
+        """
         value = [] if self.value is None else [self.value]
         return Claims(frozenset(self._kinds()), self._named(self.attributes), self._named(value))
 

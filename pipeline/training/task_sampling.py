@@ -61,7 +61,7 @@ class TaskSampler(Draws):
     settings: the phase's settings, in the form of params.Pretrain
     tasks: names of the tasks
     negatives: pair id -> wrong captions, for the task fda
-    classes: items of the task class_pairs
+    classes: image pairs of NABirds with the class of each image, for the task class_pairs
 
     Raises InputError if a task has fewer items than a batch needs, or if a pair has no negatives.
     """

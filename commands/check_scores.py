@@ -41,8 +41,10 @@ def main() -> None:
 def fallen_scores(revision: str, tolerance: Mapping[str, float]) -> tuple[list[str], int]:
     """Return a line for each score that fell since the revision, and the number of compared scores.
 
-    The runs are those whose metrics.json the revision contains. Raises InputError if git cannot read the
-    revision, if a metrics.json is missing or damaged, or if there is nothing to compare.
+    `tolerance` has the names of the scores to compare: name -> largest allowed fall. A score that is
+    missing now counts as fallen. The runs are those whose metrics.json the revision contains. Raises
+    InputError if git cannot read the revision, if a metrics.json is missing or damaged, or if there is
+    nothing to compare.
     """
     fallen, compared = [], 0
     for path in _committed(revision):

@@ -60,8 +60,10 @@ def probe(arguments: argparse.Namespace) -> None:
 
 
 def probe_labelled(arguments: argparse.Namespace, store: FeatureStore, grids: ImageGrids) -> dict[str, Any]:
-    """Train a probe on rendered cells at object centres, and test it on labelled images.
+    """Train a probe on rendered cells, and test it on cells of the labelled images.
 
+    Only cells with the centre of an object are used. `grids` computes the labelled images' features.
+    A second classifier separates rendered cells from labelled cells; its accuracy is `told_apart`.
     Prints and returns the scores.
     """
     train = read_cells(arguments, store, "train", grid_labels.centres)

@@ -55,7 +55,7 @@ def runs(root: Path) -> list[Run]:
     """Return the runs of params.yaml: one for each dataset, model and seed. `root` is the repository.
 
     The `key` of a run is a hash of its settings, code and data. So a run of params.yaml and a run of a
-    study have the same key if these are equal.
+    study have the same key if their settings, code and data are equal.
     """
     settings = params.load()
     rows = [Row(label=model, model=model) for model in settings.models]
@@ -69,7 +69,10 @@ def runs(root: Path) -> list[Run]:
 
 
 def check(run: Run) -> None:
-    """Raise InputError if the run's files do not belong together, or if the run's recipe has changed."""
+    """Raise InputError if the run's files do not belong together, or if the run's recipe has changed.
+
+    The files are scores, pairs, weights and curves. data/recipes must have the recipe `run.recipe`.
+    """
     run_path = Path(run.dataset, run.model, str(run.seed))
     weights = Path("data/weights", run_path)
     run_files.check_scores(run.scores_folder, Path("data/pairs", f"{run.dataset}.jsonl"), weights)

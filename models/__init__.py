@@ -59,7 +59,8 @@ def entry_of(name: str) -> Entry:
 def build(name: str, sizes: DataSizes, settings: Mapping[str, Any], phase: str | None = None) -> Any:
     """Build a captioning model (a Captioner), or the model of a pretraining phase (a Trainable).
 
-    settings: keyword arguments of the model's build function, and optionally `variant` and `switches`
+    settings: keyword arguments of the model's build function; optionally `variant` (a name) and
+        `switches` (values that replace those of the variant)
     phase: name of a pretraining phase in params.yaml; None: build the captioning model
 
     Raises ValueError if there is no such model or phase, or if a setting is not valid for the model.

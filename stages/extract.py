@@ -58,7 +58,10 @@ def main() -> None:
 
 
 def extract_together(arguments: argparse.Namespace, start: float) -> None:
-    """Let all processes fill a store together. The first process then moves the store to --out."""
+    """Let all processes fill a store together. The first process then moves the store to --out.
+
+    `start` is the time.monotonic() at which the stage started, for the duration in the provenance.
+    """
     with joined() as ranks, output_lock(arguments.out, is_first=ranks.rank == 0):
         filled = fill(arguments, ranks)
         if filled is not None and ranks.rank == 0:
@@ -66,7 +69,10 @@ def extract_together(arguments: argparse.Namespace, start: float) -> None:
 
 
 def extract_part(arguments: argparse.Namespace, start: float) -> None:
-    """Fill the shards of one part. The part that fills the last missing shard moves the store to --out."""
+    """Fill the shards of one part. The part that fills the last missing shard moves the store to --out.
+
+    `start` is time.monotonic() at the start of the stage. It gives the run time in the provenance.
+    """
     index, count = arguments.part
     part = Part(index, count, turn=partial(output_lock, arguments.out, wait=True))
     filled = fill(arguments, part)
@@ -104,7 +110,11 @@ def fill(arguments: argparse.Namespace, ranks: Ranks) -> Filled | None:
 
 
 def fill_pretraining(arguments: argparse.Namespace, ranks: Ranks) -> Filled:
-    """Fill the store of a dataset that only pre-training uses, by the settings in `pretraining`."""
+    """Fill the store of a dataset that only pre-training uses. Return its writer and its attributes.
+
+    The section `pretraining` of params.yaml has the settings. `ranks` is this process's place in its
+    process group. Raises InputError if pretraining.root lacks the dataset.
+    """
     params_tree = params.load()
     pretraining, settings = params_tree.pretraining, params_tree.features
     if arguments.dataset not in pretraining.root:

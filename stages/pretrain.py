@@ -94,7 +94,10 @@ def other_inputs(arguments: argparse.Namespace, recipe: Recipe, phase: EarlierPh
 
 
 def negatives(arguments: argparse.Namespace, dataset: str) -> OtherInputs:
-    """Generate the negatives of the dataset's pairs, or read the file that --negatives names."""
+    """Return the negatives (wrong captions) of the dataset's pairs, for the task fda, as OtherInputs.
+
+    Without --negatives, they are generated. Raises InputError if that file does not fit the pairs.
+    """
     pairs = read_pairs(arguments.pairs)
     if arguments.negatives:
         captions = {pair.pair_id: pair.captions for pair in pairs}
@@ -129,7 +132,7 @@ def nabirds_pairs(folder: Path, recipe: Recipe, phase: EarlierPhase) -> tuple[di
 
 
 def train_on_cub(arguments: argparse.Namespace, recipe: Recipe, declared: EarlierPhase) -> tuple[Path, Path]:
-    """Train the phase on CUB, unless it is finished. Return the folders of its weights and of its curves."""
+    """Train the phase `declared` on CUB, unless it is finished. Return its folders of weights and curves."""
     records, stores = records_of(arguments.pretraining, "cub"), stores_of(arguments.pretraining, "cub")
     pairs, remedy = records / RECORDS, cub_nabirds.remedy("cub")
     read_text(pairs, remedy)  # a missing file is named here

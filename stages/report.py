@@ -49,7 +49,7 @@ def write(out: Path) -> None:
 
 
 def show(out: Path) -> None:
-    """Print the score table of each dataset, and the path of the page."""
+    """Print the score table of each dataset, and the path of the page in the report's folder `out`."""
     records = overview_table.read(out / SCORES)
     for dataset in dict.fromkeys(record["dataset"] for record in records):
         rows = overview_table.rows(records, dataset)

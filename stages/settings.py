@@ -40,7 +40,11 @@ def main() -> None:
 
 
 def check(everything: Params) -> None:
-    """Raise InputError if a run has invalid settings, or needs a stage that params.yaml does not list."""
+    """Raise InputError if a run has invalid settings, or if runs do not fit other parts of params.yaml.
+
+    `stages` must list the inputs to extract, and exactly the models to pre-train, that the runs need.
+    `negatives.grammar` must have each dataset with a model that uses negatives.
+    """
     runs = product(everything.datasets, everything.models)
     recipes = [resolving.resolve(everything, dataset, model) for dataset, model in runs]
     resolving.check_stages(everything, recipes)

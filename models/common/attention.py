@@ -157,7 +157,11 @@ class RespectiveAttention(nn.Module):
 
 
 def attention_weights(q: Tensor, k: Tensor, causal: bool = False, real: Tensor | None = None) -> Tensor:
-    """Return the attention weights of each head, softmax(q k^T / sqrt(d)), (B, h, L, M)."""
+    """Return the attention weights of each head, softmax(q k^T / sqrt(d)), (B, h, L, M).
+
+    The queries `q` are (B, h, L, d), and the keys `k` are (B, h, M, d). A weight is 0 if `causal`
+    or `real` hides the key from the query (see the function `allowed`).
+    """
     scores = (q / math.sqrt(q.shape[-1])) @ k.transpose(-2, -1)  # q is smaller than the product
     if causal or real is not None:
         scores = scores.masked_fill(~allowed(q, k, causal, real), -math.inf)

@@ -132,6 +132,7 @@ class Captioner(Trainable):
         parts: number of equal parts into which the batch is split. A pair is contrasted only with pairs of
             its part (SCORER section 4.3). The losses of the parts are averaged, or summed if the model's
             attribute `parts` (not this argument) is "sum".
+        labels: not used here, but in some subclasses (see Trainable)
 
         If several processes share the batch, each returns its share of a loss term (distributed_batch.py).
         """

@@ -137,7 +137,7 @@ class Past:
     """
 
     def __init__(self, keys: Tensor, values: Tensor, longest: int, beam: int):
-        """Store the memory's keys and values, (B, h, N, d); add room for `beam` captions per pair."""
+        """Store the memory's keys and values, (B, h, N, d); `beam`: captions per pair; `longest`: words."""
         self.memory_keys, self.memory_values = keys, values
         self.beam, self.left = beam, len(keys)
         B, h, _, d = keys.shape
@@ -267,7 +267,7 @@ class TransformerDecoder(Unweighed, nn.Module):
 
 
 class CaptionDecoder(TransformerDecoder):
-    """Caption decoder of SCORER, DIRL and others. With `respective`, it attends to each image separately."""
+    """Caption decoder of SCORER, DIRL and others. `respective=True`: separate attention to each image."""
 
     def __init__(
         self,

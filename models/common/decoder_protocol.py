@@ -159,21 +159,21 @@ class Unweighed:
     weighed: tuple[str, ...] = ()
 
     def word_weights(self, trace: Tensor | None) -> None:
-        """Return None, because there are no weights."""
+        """Return None, because the decoder computes no weights of its inputs. `trace` has no effect."""
 
 
 class Exchange:
     """Reordering of the rows of a search: unfinished rows move to the front.
 
-    If n rows are unfinished, each ended row among the first n rows changes places with an unfinished
-    row behind them. Afterwards, the first n rows are the unfinished rows.
+    A row holds a pair with all its captions. If n rows are unfinished, each ended row among the first n
+    changes places with an unfinished row behind them. Then the first n rows are the unfinished rows.
     """
 
     def __init__(self, ended: Tensor):
         """Compute which ended rows are exchanged with which unfinished rows.
 
-        A row is a caption of the search. `ended`, (rows,), is true for the captions that have ended. The
-        search computes only the first n rows afterwards.
+        `ended`, (rows,), is true for the pairs that have ended. The search computes only the first n rows
+        afterwards.
         """
         unfinished = ~ended
         self.left = int(unfinished.sum())  # n

@@ -107,7 +107,7 @@ def shares(maps: Tensor) -> Tensor:
 
 
 def attended(maps: Tensor, cells: Tensor, pooled: Pooled) -> Tensor:
-    """Return the sum or mean, (B, K), of an image's cells, (B, N, K), weighted by sigmoid(`maps`)."""
+    """Return the sum or mean, (B, K), of the cells (B, N, K), weighted by sigmoid(`maps`), (B, N)."""
     weights = maps.sigmoid() if pooled == "sum" else shares(maps)
     return (weights[:, None] @ cells)[:, 0]
 
@@ -194,7 +194,7 @@ class DynamicSpeaker(nn.Module):
         return NextWord(self.vocabulary(hidden), weights)
 
     def _advance(self, words: Tensor, state: SpeakerState) -> tuple[Tensor, Tensor]:
-        """Feed `words`, (R,), to both LSTMs; return LSTM_c's output, (R, H), and three weights, (R, 3)."""
+        """Run both LSTMs for `words`, (R,). Return LSTM_c's output, (R, H), and memory weights, (R, 3)."""
         v = self.dropout(state.memory)  # another mask at each word
         state.weighing = self.weighing(torch.cat([v, state.speaking[0]], 1), state.weighing)
         weights = self.weights(state.weighing[0]).softmax(-1)

@@ -114,7 +114,10 @@ def transformer(sizes: Sizes, switches: Switches, *, dropout: float) -> Captione
 
 
 def dirl(sizes: Sizes, switches: Switches, *, dropout: float, alpha: float) -> Captioner:
-    """Build DIRL without the cross-modal contrast (Table 6). `alpha`: a weight in the loss L_dirl (Eq. 4)."""
+    """Build DIRL without the cross-modal contrast (Table 6).
+
+    `alpha` is the weight of the correlations of different channels in the loss L_dirl (Eq. 4).
+    """
     terms = {"dirl": ChannelCorrelation(sizes, alpha, switches, dropout)}
     return Captioner(sizes, Interaction(sizes, switches, dropout), terms, dropout, switches)
 
@@ -138,7 +141,10 @@ class CrossModalContrast(Regulariser):
         return torch.stack([self.of_layer(states, words.real) for states in layers]).mean()
 
     def of_layer(self, states: States, real: Tensor) -> Tensor:
-        """Return the loss of one decoder layer. `real`, (captions, L), is true where a word is predicted."""
+        """Return the loss of one decoder layer, which computed `states`.
+
+        `real`, (captions, L), is true where the word to predict is not padding.
+        """
         with torch.autocast(real.device.type, enabled=False):  # in float32 at least
             text, visual = self.pooled(states, real)  # (b, D) each
             to_visual = text @ join_processes(visual).T  # (b, B): this process's captions, all differences

@@ -44,8 +44,8 @@ class DualAttention(nn.Module):
 
         `before` and `after`, (B, N, K), are the cells of the images. An image's attended vector combines
         its cells, weighted by its map. The memory, (B, 3, K), holds three vectors: the attended vector of
-        the before image, the difference of both attended vectors, and the attended vector of the after
-        image.
+        the before image (l_bef), the difference l_aft - l_bef, and the attended vector of the after image
+        (l_aft).
         """
         difference = after - before
         maps = [self.map(image, difference) for image in (before, after)]  # (B, N) each

@@ -210,7 +210,7 @@ def special_tokens(switches: PclSwitches) -> int:
 
 
 def uses_cub(switches: PclSwitches) -> bool:
-    """Return True if the model has the phase on CUB."""
+    """Return True if the model has the pre-training phase on images of CUB (switch `extra_data`)."""
     return "cub" in switches.extra_data
 
 

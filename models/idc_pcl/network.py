@@ -241,7 +241,7 @@ class Network(nn.Module):
         return self.dropout(self.norm(x))
 
     def singles(self, before: Tensor, after: Tensor) -> Tensor:
-        """Apply `single` to both images' cells, (B, N, C) each; return (2B, N+1, D), before images first."""
+        """Embed cells, (B, N, C) each; apply `single`, if any; return (2B, N+1, D), before images first."""
         both = torch.cat([self.image(before, 0), self.image(after, 1)])
         return self.single(both) if self.compares else both
 

@@ -221,7 +221,8 @@ class Pretraining(Trainable):
     def fda(self, before: Tensor, after: Tensor, tokens: Tensor, changed: Tensor) -> dict[str, Tensor]:
         """Return the loss and two accuracies of the task FDA: to find a pair's caption among six negatives.
 
-        The first accuracy is over the pairs for which `changed`, (B,), is not 0. The second accuracy is over
+        `tokens`, (7*B, L), has seven captions of each pair: first the correct one, then the negatives. The
+        first accuracy is over the pairs for which `changed`, (B,), is not 0. The second accuracy is over
         the other pairs. An accuracy over no pairs is NaN.
         """
         images, words = self.joint(before, after, tokens)

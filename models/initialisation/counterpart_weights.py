@@ -131,10 +131,12 @@ def copy_counterpart(attention: MultiHeadAttention, places: Tensor, sharpness: f
 
 
 def place_maps_of(heads: int, rows: int, places: Tensor, square: float) -> list[Tensor]:
-    """Return a random matrix for each head, which maps position embeddings to queries and keys.
+    """Return a random matrix W, (rows, D), for each head.
+
+    W maps the position embeddings of cells to queries, and also to keys.
 
     heads: number of heads
-    rows: number of channels of a query or key; a matrix W is (rows, D)
+    rows: number of channels of a query or key
     places: position embeddings of the cells, (N, D)
     square: approximate value of |W p|^2 for each position embedding p
     """

@@ -125,7 +125,10 @@ def headed(x: Tensor, mtm: Mtm) -> Tensor:
 
 
 def pooled(x: Tensor, mtm: Mtm) -> Tensor:
-    """Pool the tokens of each image, (B, h, N, d), to a single vector, (B, D), in float32 or wider."""
+    """Pool the tokens of each image, (B, h, N, d), to a single vector, (B, D), in float32 or wider.
+
+    `mtm` is "mean_pool" (mean over the tokens) or "max_pool" (maximum).
+    """
     return POOLS[mtm](x.to(torch.promote_types(x.dtype, torch.float32)), 2).flatten(1)
 
 

@@ -108,9 +108,10 @@ class MultiHeadMatching(nn.Module):
         self.key = nn.Linear(width, width)
 
     def projected(self, first: Tensor, second: Tensor, both: bool) -> Imagined:
-        """Return queries and keys to match the images `first` with the images `second`, (B, N, D) each.
+        """Return queries of the images `first` and keys of the images `second`, for their matching.
 
-        With `both`, also return queries and keys to match `second` with `first`.
+        `first` and `second` are (B, N, D); queries and keys are (B, h, N, d). With `both`, the
+        result has a second direction: queries of `second` and keys of `first`.
         """
         if not both:
             return Imagined((Direction(self._split(self.query(first)), self._split(self.key(second))),))

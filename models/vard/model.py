@@ -143,7 +143,10 @@ class Changed(nn.Module):
         self.disentangle = Disentangling(sizes.grid, sizes.width, sizes.heads, dropout)
 
     def forward(self, before: Tensor, after: Tensor) -> Difference:
-        """Compute the Difference from the cells of both images, (B, N, A) each; its memory is (B, N, A)."""
+        """Encode B pairs from the cells of both images, (B, N, A) each.
+
+        The field `memory` of the result is the difference D, (B, N, A), which the decoder reads.
+        """
         return Difference(self.disentangle(before, after)[2], before, after)
 
 
@@ -190,7 +193,10 @@ def attend_to_differences(detector: Detector, speaker: DynamicSpeaker, common: T
 
 
 def subtract_common(weight: Tensor, bias: Tensor, common: Tensor) -> None:
-    """Replace a linear map W x + b, in place, by VECTOR_GAIN W (x - common) + b."""
+    """Replace a linear map W x + b, in place, by VECTOR_GAIN W (x - common) + b.
+
+    `weight` is W and `bias` is b. The vector `common` is the part that all inputs x have in common.
+    """
     weight *= VECTOR_GAIN
     bias -= weight @ common
 

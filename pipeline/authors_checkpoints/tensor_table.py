@@ -292,6 +292,6 @@ class System:
         return f"name a released checkpoint of {self.title}"
 
     def is_of(self, names: Iterable[str]) -> bool:
-        """Return True if a file with tensors of these names belongs to this system."""
+        """Return True if each pattern in `marks` matches one of `names`, the names of a file's tensors."""
         names = list(names)
         return all(any(re.match(mark, name) for name in names) for mark in self.marks)

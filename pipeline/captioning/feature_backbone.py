@@ -83,7 +83,7 @@ def of_store(store: FeatureStore, spec: Spec, lab: Path) -> tuple[Backbone, Feat
 
 
 def of_package(folder: Path, spec: Spec) -> tuple[Backbone, FeatureSource]:
-    """Return the backbone of the package in `folder`, and how it was used for the training features.
+    """Return the backbone of the package in `folder`, and its FeatureSource: weights' id and precision.
 
     Raises InputError if the backbone is not available.
     """

@@ -48,7 +48,10 @@ def judge_captions(
 
 
 def judged_labelled(captioner: PairCaptioner, folder: Path, search: Search) -> list[JudgedCaption]:
-    """Write and judge captions of a folder's labelled pairs. Raises InputError for wrong labels or images."""
+    """Write and judge captions of the real images in `folder`, whose scenes are labelled by hand.
+
+    The labels are in the folder's file labels.jsonl. Raises InputError for wrong labels or images.
+    """
     pairs = labelled_scenes.read(folder)
     images = (PairImages(folder / pair.before, folder / pair.after, pair) for pair in pairs)
     return judge_captions(captioner, images, len(pairs), search)

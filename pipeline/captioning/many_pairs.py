@@ -46,14 +46,16 @@ def caption(
 ) -> bool:
     """Write the captions of one part of the pairs, as shards. The part that finishes last writes `out`.
 
-    A shard is a file with the captions of up to SHARD consecutive pairs. When all shards exist, they are
-    joined to `out`. Several processes can share the work: each process writes the shards of one part.
+    A shard is a file with the captions of up to SHARD consecutive pairs. When all shards exist, they
+    are joined to `out`. Several processes can share the work: each writes the shards of one part.
 
-    part: (i, n): this call writes part i of n parts, which has the shards i, i + n, i + 2n, … (i from 0)
-    top: number of best captions to add to the line of each pair that has a caption; None: only the caption
+    search: settings of the search for captions
+    top: number of best captions to add to each line that has a caption; None: only the caption
+    limits: conditions under which a pair gets a caption; otherwise, its line has the reason
+    part: (i, n): this call writes part i of n, which has the shards i, i + n, i + 2n, … (i from 0)
 
-    Returns True if `out` is complete. Raises InputError if `out` exists, but was written for other pairs,
-    weights or settings.
+    Returns True if `out` is complete. Raises InputError if `out` exists, but was written for other
+    pairs, weights or settings.
     """
     by = _origin_of(captioner, search, top, limits)
     if out.exists():

@@ -160,10 +160,11 @@ class PairCaptioner:
 
     @torch.inference_mode()
     def answers(self, pairs: Sequence[Squashed], search: Search, limits: Limits = ALL) -> list[Answer]:
-        """Return an answer about each pair of resized images.
+        """Return an answer about each pair of resized images: a caption, or why it is withheld.
 
-        An answer has no probability if there is no calibration, or if it was made with other settings of the
-        search.
+        `limits` says which captions are withheld. Raises InputError if its minimum probability cannot be
+        applied. An answer has no probability if there is no calibration, if the calibration was made with
+        other settings of the search, or if the images are refused as unlike the training images.
         """
         self.check_limits(search, limits)
         fitted = self.calibration

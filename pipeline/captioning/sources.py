@@ -119,6 +119,9 @@ def confidence_file(folder: Path, trained: Trained, lab: Path) -> Path:
 def backbone(folder: Path, trained: Trained, lab: Path) -> tuple[Backbone | None, FeatureSource]:
     """Return the backbone whose features the trained model reads, and how these features are computed.
 
+    folder: a package, or a folder of weights
+    lab: root of the repository, which is read only if `folder` is not a package
+
     The backbone is None if the model reads pixels.
     """
     spec = recorded_spec(trained.recipe.features)

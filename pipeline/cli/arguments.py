@@ -66,7 +66,7 @@ def to_read(text: str) -> Path:
 
 
 def address_to_read(text: str) -> str:
-    """Argument type for an input: a folder of feature stores, or the address of such a folder."""
+    """Argument type for an input: a folder of one or more feature stores, or its address (http, s3, gs)."""
     return text
 
 
@@ -113,7 +113,10 @@ def check_apart(written: Sequence[Path], read: Sequence[str | Path]) -> None:
 
 
 def check_exist(paths: Sequence[Path | None], remedy: str) -> None:
-    """Raise InputError if a path to read does not exist. Commands check this before slow imports."""
+    """Raise InputError if a path to read does not exist; a path that is None is skipped.
+
+    The message ends with `remedy`, the advice to the user. Commands call this before slow imports.
+    """
     for path in filter(None, paths):
         if not path.exists():
             raise InputError(f"{path} does not exist; {remedy}")

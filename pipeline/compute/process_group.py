@@ -114,7 +114,7 @@ class Part(Ranks):
         return [item for item in items if item % self.world == self.rank]  # type: ignore[operator]
 
     def agree(self, network: nn.Module) -> None:
-        """Leave the network's weights unchanged. Every independent process computes the same weights."""
+        """Do nothing, because every independent process computes the same weights of `network` itself."""
 
 
 @contextmanager
@@ -233,7 +233,10 @@ def start(module: str, arguments: Sequence[str], count: int) -> int:
 
 
 def end_with_starter() -> None:
-    """Make this process end when the process that called `start` ends or is killed."""
+    """Make this process end when its launcher, the process that called `start`, ends or is killed.
+
+    Does nothing if the launcher did not start this process.
+    """
     if STARTED in os.environ:
         threading.Thread(target=_end_with_pipe, daemon=True).start()
 

@@ -66,9 +66,10 @@ def collect(
 ) -> Collected:
     """Generate and judge a caption of each pair. Return the pairs whose captions could be judged.
 
+    reader: the captioner, which also computes the signals of each caption
     grids: the feature grids of the pairs, in batches and in order
-    meaning: the criterion of a correct caption
-    familiar: computes the distances of pairs; None: no distances
+    meaning: the criterion of a correct caption: "true", "agrees" or "change"
+    familiar: computes the distances by which unfamiliar pairs are recognised; None: no distances
     """
     captions: list[Signalled] = []
     distances: list[np.ndarray] = []
@@ -92,7 +93,8 @@ def familiar_with(pairs: Sequence[Pair], store: FeatureStore) -> Familiarity:
     """Fit a Familiarity to at most MOST_IMAGES images of training pairs, evenly spaced in `pairs`.
 
     A Familiarity recognises pairs that are unlike these images (familiarity.py). The mean and standard
-    deviation of each feature channel are fitted. Its thresholds still accept all pairs.
+    deviation of each feature channel are fitted. The thresholds are not: they are so large that all
+    pairs are accepted, until with_thresholds sets useful ones.
     """
     chosen = pairs[:: max(1, -(-2 * len(pairs) // MOST_IMAGES))]
     batches = feature_batches(chosen, store, BATCH)

@@ -65,7 +65,10 @@ class Probability(Strict):
     shift: FiniteFloat = 0.0  # added to the logit, from the same refit
 
     def __call__(self, signals: np.ndarray, reports_change: np.ndarray) -> np.ndarray:
-        """Return the probabilities of P captions, (P,), from their S signals, (P, S)."""
+        """Return the probabilities that P captions are correct, (P,), from their S signals, (P, S).
+
+        `reports_change`, bool (P,), is True for a caption that reports a change.
+        """
         logits = self.logits(signals, reports_change)
         if self.steps is None:
             return expit(self.slope * logits + self.shift)
@@ -164,7 +167,11 @@ def log_loss(probabilities: np.ndarray, correct: np.ndarray) -> float:
 
 
 def _folds(scenes: Sequence[str]) -> list[np.ndarray]:
-    """Return a mask (P,) for each fold: True for captions to fit to, False for captions that are held out."""
+    """Return a mask (P,) for each fold: True for captions to fit to, False for held-out captions.
+
+    `scenes` has the scene of each caption. All captions of a scene are held out in the same fold.
+    Raises ValueError if there are fewer scenes than FOLDS.
+    """
     numbers = {scene: number for number, scene in enumerate(dict.fromkeys(scenes))}
     if len(numbers) < FOLDS:
         raise ValueError(f"{len(numbers)} scenes are fewer than {FOLDS}")

@@ -25,9 +25,10 @@ class _Splits(Annotation):
 
 
 def read_splits(path: Path, remedy: str) -> dict[str, list[int]]:
-    """Return a dictionary: split -> sorted scene numbers.
+    """Return the content of the file `path`, a JSON object: split -> sorted scene numbers.
 
-    Raises InputError if a split is empty, or if a scene is listed twice.
+    Raises InputError if a split is empty, or if a scene is listed twice. `remedy` is advice to the user
+    in the message if the file is missing or has a wrong form.
     """
     splits = read_foreign(path, _Splits, remedy)
     split_of: dict[int, str] = {}

@@ -33,7 +33,10 @@ REMEDY = "data/README.md lists the files of CUB and of NABirds"
 
 
 def records_of(folder: Path, dataset: str) -> Path:
-    """Return the folder with a dataset's pairs, image index and negatives."""
+    """Return the folder of the pairs, image index and negatives (only for cub) of `dataset`.
+
+    `dataset` is cub or nabirds. `folder` has the data of both; see `stores_of`.
+    """
     return folder / "records" / dataset
 
 

@@ -54,7 +54,10 @@ class LabelledObject(Strict):
 
 
 class LabelledScene(Strict):
-    """One line of labels.jsonl."""
+    """Labels of one scene: a line of labels.jsonl. The module's docstring explains the keys.
+
+    `scene` is the scene's number in the file names of the images.
+    """
 
     scene: Annotated[int, Field(ge=0, le=999_999)]
     objects: Annotated[list[LabelledObject], Field(min_length=1, max_length=50)]
@@ -84,9 +87,9 @@ class LabelledScene(Strict):
         return next((kind for key, kind in KINDS.items() if getattr(self, key) is not None), NO_CHANGE)
 
     def facts(self, kind: str) -> SceneFacts:
-        """Return the scene facts of one of the two pairs.
+        """Return the scene facts of the scene's changed pair or unchanged pair.
 
-        If `kind` is NO_CHANGE, this is the unchanged pair, otherwise the changed pair.
+        If `kind` is NO_CHANGE, the result describes the unchanged pair, otherwise the changed pair.
         """
         before = tuple(labelled.placed(number) for number, labelled in enumerate(self.objects))
         if kind == NO_CHANGE:

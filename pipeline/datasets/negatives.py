@@ -26,7 +26,7 @@ class Negative:
 
 @dataclass(frozen=True)
 class Negatives:
-    """A pair's captions and its negatives."""
+    """A pair's correct captions, and its negatives: NEGATIVES captions that are wrong for the pair."""
 
     pair_id: str
     split: str

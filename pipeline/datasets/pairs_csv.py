@@ -161,9 +161,11 @@ def _check_whole(table: Table) -> None:
 
 
 def _pairs_in_splits(table: Table, first_names: Mapping[str, str]) -> list[Pair]:
-    """Return the pairs. Choose scenes and splits if the table does not give them.
+    """Return the table's pairs, each with a scene and a split.
 
-    `first_names` maps the name of an image to the first name with the same content.
+    If the table has no splits, scenes are divided at random. If it has no scenes, pairs that share an
+    image are one scene. `first_names` maps the name of each image to the first name among the images
+    with the same content.
     """
     pairs = list(table.pairs.values())
     have_scenes = all(pair.scene_id for pair in pairs)

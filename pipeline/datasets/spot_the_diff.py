@@ -47,7 +47,7 @@ def _per_entry(entries: Sequence[Entry]) -> Items:
 
 
 def _merged(entries: Sequence[Entry]) -> Items:
-    """Yield an item per pair, with the sentences of all its entries (as CLIP4IDC and later papers do)."""
+    """Yield an item per pair, with all annotators' sentences (as CLIP4IDC and later papers do)."""
     merged: dict[str, tuple[str, ...]] = {}
     for entry in entries:
         merged[entry.img_id] = merged.get(entry.img_id, ()) + entry.sentences
@@ -75,7 +75,11 @@ PROTOCOLS = tuple(_ITEMS_OF)  # the first is the default
 
 
 def read(root: Path, protocol: str) -> list[Pair]:
-    """Return one pair per item of the protocol, in the order of the files."""
+    """Return one pair per item of the protocol, in the order of the files in the folder `root`.
+
+    `protocol` is one of PROTOCOLS: "merged" and "multi" make one item per image pair, "per_entry" makes
+    one item per annotator. Items without a sentence are dropped.
+    """
     pairs: list[Pair] = []
     splits: dict[str, str] = {}  # image -> split
     for split in SPLITS:

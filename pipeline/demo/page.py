@@ -56,7 +56,10 @@ class Events:
         self.numbers = random.SystemRandom()
 
     def scene(self, kind: str, viewpoint: Viewpoint) -> str:
-        """Render a new scene with this kind of change, and return the HTML section with its captions."""
+        """Render a new scene and caption it. Return the HTML section with the captions.
+
+        `kind` is one of drawn_scenes.KINDS, such as "color". `viewpoint` says how far the camera moves.
+        """
         number = self.numbers.randrange(10**6)
         return self._answered(lambda: drawn_scenes.draw(self.settings, kind, viewpoint, number))
 
@@ -74,7 +77,11 @@ class Events:
 
 
 def page(captioners: Mapping[str, PairCaptioner], settings: Tabletop, limits: Limits = ALL) -> gr.Blocks:
-    """Build the page, which first shows a new scene."""
+    """Build the page, which first shows a new scene.
+
+    `captioners` maps the displayed name of a model to the model. `settings` determine how new scenes
+    are rendered. `limits` are the conditions under which a caption is shown.
+    """
     events = Events(captioners, settings, limits)
     with gr.Blocks(title="What changed?", analytics_enabled=False) as blocks:
         gr.Markdown(INTRODUCTION.format(scenes=settings.scenes))

@@ -34,7 +34,11 @@ HINT = "Point at a word, or tap it: its attention is shown in red, in both image
 
 
 def answer(captioners: Mapping[str, PairCaptioner], drawn: PairImages, limits: Limits = ALL) -> str:
-    """Return the HTML section for a pair. Raises InputError for an image that does not open."""
+    """Return the HTML section for a pair: the images, and a caption from each captioner (by name).
+
+    A caption that does not meet `limits` is withheld. Raises InputError for an image that does not
+    open.
+    """
     before, after = _opened(drawn.before, "before"), _opened(drawn.after, "after")
     answers = {name: captioner.answer(before, after, limits) for name, captioner in captioners.items()}
     has_attention = any(item.attended and item.attended.images for item in answers.values())

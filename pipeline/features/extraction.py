@@ -49,9 +49,11 @@ class Extractor:
         self.root, self.images, self.spec = root, images, spec
 
     def standardise(self, ranks: Ranks, train: Sequence[Indexed]) -> None:
-        """Compute the channel statistics, if the spec has any, from the first images of `train`.
+        """Compute the mean and deviation of each channel, if the network standardises its features.
 
-        All processes get the same values. Raises InputError if `train` has no image.
+        Mean and deviation are over the first STATISTICS_IMAGES of the images `train`. All processes
+        get the same values; `ranks` is this process in its group. Raises InputError if `train` has
+        no image.
         """
         statistics = self.network.standardise
         if statistics is None:

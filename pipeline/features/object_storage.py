@@ -53,9 +53,9 @@ class Location:
         return self.read_from([key], [0])[0]
 
     def read_from(self, keys: Sequence[str], starts: Sequence[int]) -> list[bytes | None]:
-        """Return the bytes of each key, from the key's offset (in `starts`) to the end.
+        """Return the bytes of each key's file, from the key's offset (in `starts`) to the end of the file.
 
-        The entry is None if the key does not exist, or if its file ends before the offset.
+        The result for a key is None if the key does not exist, or if its file ends before the offset.
         """
         store = self.result_of(tensorstore.KvStore.open(self.spec(), context=tensorstore.Context(CONTEXT)))
         futures = [

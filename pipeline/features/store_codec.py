@@ -62,7 +62,7 @@ def array_spec(location: Location) -> dict[str, Any]:
 
 
 def shared_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes that all images share. They describe how the features were made."""
+    """Return the attributes of a store that say how its features were made: all attributes except LISTS."""
     return {name: value for name, value in attributes.items() if name not in LISTS}
 
 

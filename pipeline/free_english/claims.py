@@ -236,9 +236,9 @@ def _place(token: Token) -> Place:
 
 
 def with_landmark(phrase: Phrase, landmarks: Sequence[Phrase]) -> Phrase:
-    """Return the phrase with pronouns replaced by the last landmark.
+    """Return the phrase with pronouns in its expressions of place replaced by the last of `landmarks`.
 
-    Only pronouns in expressions of place are replaced, such as "it" in "the ball next to it". Without
+    Landmarks are the objects that "it" can mean in an expression such as "the ball next to it". Without
     landmarks, the phrase is returned unchanged.
     """
     if not landmarks:

@@ -80,7 +80,7 @@ class Facts:
         return "" if is_true != claim.negated else KIND
 
     def _same_faults(self, claim: Claim) -> str:
-        """Return the fault KIND if the claim wrongly says that something is the same, else "".
+        """Return KIND (wrong kind of change) if a claim that something is the same is false, else "".
 
         Examples of such claims are "the cube is the same" and "the colour of the cube is the same".
         """

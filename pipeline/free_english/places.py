@@ -94,7 +94,7 @@ def not_before(tokens: list[Token]) -> Token | None:
 
 
 def both_places(tokens: list[Token]) -> list[Token] | None:
-    """Return two place tokens for "behind and to the right of the cube"; None without a noun phrase."""
+    """Return two place tokens for "behind and to the right of the cube"; None if no object is named."""
     others = tokens[-1].meaning.others
     return [joined(tokens[:1], "PLACE", Place(tokens[0].meaning, others)), tokens[-1]] if others else None
 
@@ -192,15 +192,15 @@ def with_value(tokens: list[Token]) -> Token | None:
 def before_phrase(tokens: list[Token]) -> Token | None:
     """Join a place or value to the next noun phrase, as in "originally on the right, the red ball".
 
-    Return None for a pronoun, for "now", for "toward", "away" and "past", and for a second value.
+    Return None if the place or value is a separate claim (see with_place and with_value).
     """
     return (with_place if _with_symbol(tokens, "PLACE") else with_value)([tokens[-1], *tokens[:-1]])
 
 
 def seen(tokens: list[Token]) -> Token | None:
-    """Return a noun phrase for words such as "the cube that was in the first image".
+    """Join "the cube that was in the first image" to one noun phrase token, with the image as a place.
 
-    Return None for a pronoun, for "now", and unless the words name exactly one image.
+    Return None for a pronoun, for "now", and unless there is one WHEN token ("in both images" is one).
     """
     phrase, times = tokens[0].meaning, [token.meaning for token in _with_symbol(tokens, WHEN)]
     if len(times) != 1 or times[0] == "now" or phrase.pronoun:

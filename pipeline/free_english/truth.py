@@ -74,8 +74,9 @@ def judged_claims(text: str, pair: Pair) -> list[JudgedClaim]:
 def verdict(text: str, judged: Sequence[JudgedClaim]) -> Verdict:
     """Return the verdict on a text, which combines the verdicts on its claims.
 
-    If some claims are wrong, unreadable claims are ignored. Verdict.wrong has the clauses of the wrong
-    claims, in lower case. Verdict.fits is True if the text has claims and all of them are correct.
+    If some claims are wrong, the text is wrong. Verdict.wrong then has the clauses of these claims, in
+    lower case. Otherwise, a text without claims or with an unreadable claim is not parseable. For any
+    other text, Verdict.fits is True. Verdict.true is True if also a claim identifies the change.
     """
     wrong = [item for item in judged if item.verdict == "wrong"]
     if wrong:
@@ -121,7 +122,11 @@ def _is_open_place(place: Place) -> bool:
 
 
 def agreement(text: str, pair: Pair, _: Sequence[str] = ()) -> Verdict | None:
-    """Return the verdict on a text by the pair's references; None if these name no kind of change."""
+    """Return the verdict on a text, which compares its claims with the pair's references.
+
+    The verdict is None if the references name no kind of change. The third argument is not used.
+    It exists because other judges have it.
+    """
     truth = of_pair(pair, [Sentence.of(caption) for caption in pair.captions])
     if not truth.kinds:
         return None
@@ -152,9 +157,10 @@ def _by_references(claim: Claim, truth: Claims) -> JudgedClaim:
 def _tells_change(claim: Claim, truth: Claims) -> bool:
     """Return True if a claim about the second image also states the change, as in "the cube is now red".
 
-    A claim with a word such as "now" states the change. A claim without such a word states the change if
-    the claim describes the second image, its subject fits `truth`, and it gives a value to the attribute
-    that changed.
+    `truth` has what the references say. A claim with the word "now" or a similar word states the change.
+    Another claim states the change if three conditions hold: the claim describes the second image; each
+    attribute of its subject is one that `truth` gives to the changed object; and the claim gives a new
+    value to the attribute that changed.
     """
     values = claim.subject.look if claim.subject else ()
     fits_subject = all(value in truth.look.get(name, NONE) for name, value in values)

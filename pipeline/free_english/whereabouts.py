@@ -48,9 +48,10 @@ def looks(item: Placed, phrase: Phrase) -> bool:
 
 
 def holds(place: Place, item: Placed, candidates: Sequence[Placed], sight: Sight) -> bool:
-    """Return True if `item` is at a place.
+    """Return True if `item`, an object of an image, fulfils the condition `place` of a noun phrase.
 
-    `candidates` are the objects with which `item` is compared for a side ("left") or a rank ("leftmost").
+    `candidates` are the objects with which `item` is compared for a side ("left") or a rank
+    ("leftmost"). `sight` has all objects of the image, and the camera position.
     """
     if place.relation == "seen":
         return True
@@ -81,7 +82,7 @@ def beside(side: str, item: Placed, other: Placed, camera: Point) -> bool:
 
 
 def distance(first: Placed, second: Placed) -> float:
-    """Return the distance between the centres of two objects."""
+    """Return the distance between the centres (x, y) of two objects, in the units of the scene."""
     return hypot(first.x - second.x, first.y - second.y)
 
 

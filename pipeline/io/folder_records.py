@@ -31,7 +31,10 @@ def record(kind: str, files: Mapping[str, Mark]) -> dict[str, Any]:
 
 
 def record_of_files(folder: Path, kind: str) -> dict[str, Any]:
-    """Return a record of the files that a folder has now."""
+    """Return a record of the files that a folder has now: the kind of the folder, and path -> mark.
+
+    `kind` is a name such as "weights". The result is the content of the file .made.json.
+    """
     names = [name for name in entries(folder) if name != RECORD and (folder / name).is_file()]
     return record(kind, {name: mark(folder / name, LARGEST_HASHED) for name in names})
 

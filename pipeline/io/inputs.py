@@ -89,7 +89,7 @@ def read_text(path: str | Path, remedy: str, largest: int = LARGEST) -> str:
     """Return the text of a UTF-8 file, without a byte order mark; every line ends with a newline.
 
     Raises InputError if the file is missing, not UTF-8, not a regular file, or has more than `largest` bytes.
-    The message ends with `remedy`, which says what to do.
+    In most cases, the message ends with `remedy`, which says what to do.
     """
     try:
         data = read_bytes(path, largest)
@@ -103,18 +103,30 @@ def read_text(path: str | Path, remedy: str, largest: int = LARGEST) -> str:
 
 
 def read_lines(path: str | Path, remedy: str, largest: int = LARGEST) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file without line ends. Raises the same errors as `read_text`."""
+    """Yield the lines of a UTF-8 file without line ends.
+
+    Raises the same errors as `read_text`, for example if the file has more than `largest` bytes. If the
+    file is missing or not UTF-8, the message ends with `remedy`, which says what to do.
+    """
     for line in StringIO(read_text(path, remedy, largest)):
         yield line.removesuffix("\n")
 
 
 def read_json(path: str | Path, remedy: str, largest: int = LARGEST) -> Any:
-    """Return the value of a JSON file. Raises InputError if it is missing, not JSON, or repeats a key."""
+    """Return the value of a JSON file.
+
+    Raises InputError if the file is missing, not JSON, larger than `largest` bytes, or repeats a key.
+    `remedy` is the end of most error messages: what the user can do.
+    """
     return json_of(read_text(path, remedy, largest), path, remedy)
 
 
 def json_of(text: str, path: str | Path, remedy: str) -> Any:
-    """Return the value of a JSON text. Raises InputError naming `path` if it is no JSON or repeats a key."""
+    """Return the value of a JSON text. Raises InputError if it is not JSON or repeats a key.
+
+    The message names `path`, the source of the text. If the text is not JSON, the message ends with
+    `remedy`, advice to the user.
+    """
 
     def object_of(items: list[tuple[str, Any]]) -> dict[str, Any]:
         value = dict(items)  # the json module would keep the last of equal keys
@@ -140,7 +152,9 @@ def json_of(text: str, path: str | Path, remedy: str) -> Any:
 def read_yaml(path: str | Path, remedy: str, largest: int = LARGEST_YAML, foreign: bool = False) -> Any:
     """Return the value of a YAML file. Raises InputError if it is missing, not YAML, or repeats a key.
 
-    In an untrusted file (`foreign`), aliases are refused: with them, a small file can give a huge value.
+    In an untrusted file (`foreign`), aliases are refused: with them, a small file can give a huge
+    value. `largest` is the maximum size of the file in bytes. `remedy` is advice to the user in the
+    message.
     """
     text = read_text(path, remedy, largest)
     try:

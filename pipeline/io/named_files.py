@@ -53,7 +53,7 @@ def hashes(files: Iterable[str]) -> dict[str, str | None]:
 
 
 def remove_dead() -> list[str]:
-    """Remove the links in the folder data/named whose files are missing. Return the files' paths.
+    """Remove links in data/named to files that are missing. Return the paths of these missing files.
 
     DVC would fail because of such links.
     """

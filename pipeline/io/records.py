@@ -24,7 +24,11 @@ _adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
 
 def checked(kind: type[Kind], value: Any, source: str, remedy: str) -> Kind:
-    """Convert a YAML value to the type `kind`. An InputError names `source` and the first wrong key."""
+    """Convert a YAML value to the type `kind`. Raises InputError if this is not possible.
+
+    The message names `source`, usually the file, and the first wrong key. The message ends with
+    `remedy`, the advice to the user.
+    """
     try:
         return _adapter(kind).validate_python(value)
     except ValidationError as error:
@@ -34,7 +38,8 @@ def checked(kind: type[Kind], value: Any, source: str, remedy: str) -> Kind:
 def parsed(kind: type[Kind], text: str, source: str, remedy: str, extra: Extra = "forbid") -> Kind:
     """Convert a JSON text to the type `kind`; unknown keys are an error unless `extra` is "ignore".
 
-    An InputError names `source` (the file or place of the text) and the first wrong key.
+    An InputError names `source` (the file or place of the text) and the first wrong key. The message
+    ends with `remedy`, advice to the user.
     """
     try:
         return _adapter(kind).validate_json(text, strict=True, extra=extra)
@@ -43,7 +48,11 @@ def parsed(kind: type[Kind], text: str, source: str, remedy: str, extra: Extra =
 
 
 def read_record(path: str | Path, kind: type[Kind], remedy: str, extra: Extra = "forbid") -> Kind:
-    """Return the value of a JSON file as the type `kind`. Raises InputError if it does not fit."""
+    """Return the value of a JSON file, converted to the type `kind`.
+
+    Raises InputError if the file is missing, repeats a key, or does not fit the type. Unknown keys are
+    an error unless `extra` is "ignore". `remedy` is the end of the message: what the user can do.
+    """
     text = read_text(path, remedy)
     json_of(text, path, remedy)  # refuses repeated keys
     return parsed(kind, text, str(path), remedy, extra)
@@ -52,9 +61,10 @@ def read_record(path: str | Path, kind: type[Kind], remedy: str, extra: Extra = 
 def read_records(
     path: str | Path, kind: type[Kind], remedy: str, key: str | None = None, extra: Extra = "forbid"
 ) -> Iterator[Kind]:
-    """Yield one record of the type `kind` per line of a file.
+    """Yield one record of the type `kind` per line of a file of JSON lines.
 
-    An InputError names a line that does not fit, or that repeats an earlier value of the field `key`.
+    Raises InputError for a line that does not fit, or that repeats an earlier value of the field `key`.
+    The message ends with `remedy`. Unknown keys are an error unless `extra` is "ignore".
     """
     earlier_names = set()
     for number, line in enumerate(read_lines(path, remedy), 1):
@@ -82,7 +92,11 @@ def read_foreign(path: Path, kind: type[Kind], remedy: str) -> Kind:
 
 
 def all_faults(error: ValidationError, source: str, remedy: str) -> InputError:
-    """Return an InputError that names all wrong keys; if there are several, each has its own line."""
+    """Return an InputError that names the wrong keys; if there are several, each has its own line.
+
+    source: file or place of the wrong value, with which the message begins
+    remedy: what the user can do
+    """
     problems = [_fault_message(problem) for problem in error.errors(include_url=False)]
     if len(problems) > 1:
         return listed(problems, source, remedy)
@@ -113,7 +127,8 @@ def _fault_message(problem: Any) -> str:
 def plain(path: Path, kind: type[Kind], record: Any, remedy: str, extra: Extra = "forbid") -> Kind:
     """Convert `record`, a value from an untrusted YAML or JSON file, to the type `kind`.
 
-    `path` is the file. An InputError names the file and the key that does not fit.
+    `path` is the file. Unknown keys are an error unless `extra` is "ignore". An InputError names the
+    file and the first wrong key. Its message ends with `remedy`, which says what the user can do.
     """
     try:
         text = json.dumps(record, default=str)  # YAML has dates

@@ -95,7 +95,10 @@ def _is_same_file(file: int, path: Path) -> bool:
 
 
 def _locked(out: Path, lock: Path, wait: bool) -> int:
-    """Open and lock the file `lock`, write this process's id into it, and return the file descriptor."""
+    """Open and lock the file `lock`, write this process's id into it, and return the file descriptor.
+
+    If another process holds the lock, wait if `wait` is True, else raise an InputError naming `out`.
+    """
     while True:
         file = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         try:

@@ -154,7 +154,11 @@ def _claimed(animals: tuple[str, ...], part: int, values: list[tuple[str, int]])
 
 
 class Birds:
-    """A TF-IDF index of a split's captions, and how often each word is in the training captions."""
+    """The captions of a split, from which the negatives (wrong captions) of its pairs are made.
+
+    At most MOST captions are in a TF-IDF index. `counts` has how often each word is in the training
+    captions.
+    """
 
     def __init__(self, pairs: Sequence[Pair], training: Sequence[str], rng: np.random.Generator):
         written = {plain(caption): caption for pair in pairs for caption in pair.captions}
@@ -168,7 +172,11 @@ class Birds:
 
 
 class Source:
-    """Source of candidates for the negatives of one pair."""
+    """Source of candidates for the negatives (wrong captions) of one pair.
+
+    A method for each kind of negative yields candidates. The method `wrong` then checks each candidate.
+    `certain` is False, because `wrong` does not recognise every wrong caption.
+    """
 
     certain = False
 
@@ -182,7 +190,10 @@ class Source:
         return contradicts(caption, self._claims)
 
     def retrieve(self, number: int) -> Iterator[str]:
-        """Yield the split's descriptions in order of falling similarity to reference `number`."""
+        """Yield captions of the split: those most similar to the pair's reference number `number` first.
+
+        `number` is taken modulo the number of references.
+        """
         reference = self._references[number % len(self._references)]
         ranked = self._split.index.ranked(vocabularies.tokenise(reference, lower_case=True))
         yield from (self._split.written[text] for text in ranked)

@@ -91,7 +91,8 @@ class _Draft:
     ) -> bool:
         """Accept the first new candidate among the first `tries`. Return False if there is none.
 
-        If `strict` is true, the candidate must also be wrong for the pair (Source.wrong).
+        A candidate None is a failed try. If `tries` is None, all candidates are tried. If `strict` is
+        true, the candidate must also be wrong for the pair (Source.wrong). `kind` is stored with it.
         """
         for caption in islice(candidates, tries):
             if caption is None or (text := plain(caption)) in self.known:

@@ -65,7 +65,11 @@ class Index:
 
 
 class Geometric:
-    """The captions of a split: a TF-IDF index of those that report a change, and a list of the others."""
+    """The captions of a split, from which the negatives (wrong captions) of its pairs are made.
+
+    At most MOST captions that report a change are in a TF-IDF index. Captions that report no
+    change are in a list.
+    """
 
     def __init__(self, pairs: Sequence[Pair], training: Sequence[str], rng: np.random.Generator):
         self.of_scene: dict[str, list[str]] = defaultdict(list)  # scene -> captions of its change
@@ -137,11 +141,13 @@ class Source:
             yield _text(_replaced(sentence, self._truth, weights, 1 + number % 2, self._rng))
 
     def confuse(self, number: int) -> Iterator[str | None]:
-        """Yield the references in turn, each made wrong by an exchange; None if that is impossible.
+        """Yield references of the pair in which two parts are exchanged.
 
-        If `number` is even, the subject and the landmark are exchanged. If `number` is odd, the old and the
-        new value are exchanged, such as "red" and "blue". A reference of an added or removed object has no
-        such values. So its ending, such as "has been added", is replaced with one of the opposite change.
+        The references are used in turn, endlessly, starting with the one at the index `number`. If `number`
+        is even, the subject and the landmark are exchanged. If `number` is odd, the old and the new value,
+        such as "red" and "blue", are exchanged. A reference of an added or removed object has no such
+        values. So its ending, such as "has been added", is replaced with one of the opposite change. Yields
+        None for a reference that cannot be changed in this way, and nothing for an unchanged pair.
         """
         for sentence in self._turns(number):
             if number % 2 == 0:

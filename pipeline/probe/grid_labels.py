@@ -111,7 +111,10 @@ def centres(scenes: Mapping[str, SceneView], images: Sequence[Indexed], grid: tu
 
 
 def cell_of(point: tuple[float, float], size: tuple[int, int], grid: Sequence[int]) -> tuple[int, int]:
-    """Return row and column of the cell of a point, (x, y), in an image of `size`, (width, height)."""
+    """Return (row, column) of the cell that contains a point, (x, y) in pixels of an image.
+
+    `size` is (width, height) of the image. `grid` is (rows, columns) of the cells.
+    """
     (x, y), (width, height), (H, W) = point, size, grid
     return min(int(y * H / height), H - 1), min(int(x * W / width), W - 1)
 

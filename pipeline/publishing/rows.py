@@ -23,7 +23,10 @@ REMEDY = "give a row of a dataset that commands.publish wrote"
 
 
 def row_of(pair: Pair, seed: int | None, licence: str) -> dict[str, Any]:
-    """Return a pair as a row of metadata.parquet: column -> value."""
+    """Return a pair as a row of metadata.parquet: column -> value.
+
+    `seed` is the seed of a rendered dataset, else None. `licence` is the name of the dataset's licence.
+    """
     fields_of_pair = {key: value for key, value in asdict(pair).items() if key not in OTHER}
     files = {"before_file_name": pair.before, "after_file_name": pair.after}
     return files | fields_of_pair | {"seed": seed, "licence": licence}

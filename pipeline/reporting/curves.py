@@ -42,7 +42,11 @@ TASKS = {"mlm": "masked words", "mvcl": "masked cells", "fda": "negatives", "cla
 
 @dataclass(frozen=True)
 class Measure:
-    """The quantity that one panel shows."""
+    """Quantity that one panel shows: a column of the training losses or of the validation scores.
+
+    `kind` says which of the two. Values are multiplied by `factor`. `best` is min or max, and computes
+    the best value of a run.
+    """
 
     column: str
     title: str

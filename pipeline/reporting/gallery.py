@@ -106,7 +106,10 @@ class EmbeddedImage:
 
 
 def gallery(results: Results, params: Params) -> dict[str, Any]:
-    """Return the cards of the pairs in `results.gallery`, and the data for the page's filters."""
+    """Return the cards of the pairs in `results.gallery`, and the data for the page's filters.
+
+    Only the runs with the first seed are shown.
+    """
     runs = [run for run in results.runs if run.seed == params.seeds[0]]
     scores = [score for run in runs for score in run.scores.values()]
     all_attended = [attended for run in runs for attended in run.attended.values()]
@@ -159,7 +162,7 @@ def _weighed(runs: Sequence[ScoredRun]) -> dict[tuple[str, ...], list[str]]:
 def _card(
     pair: Pair, kind: str, results: Results, runs: Sequence[ScoredRun], params: Params
 ) -> dict[str, Any]:
-    """Return the data of a pair's card, with its images and the models' captions."""
+    """Return the data of a pair's card, with images and captions; `kind`: shown name of the change type."""
     predictions = [_prediction(pair, run, params.score.no_change_phrases) for run in runs]
     maps = {run.model: embedded(run.attended[pair.pair_id]) for run in runs}
 

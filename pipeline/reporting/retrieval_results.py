@@ -59,7 +59,11 @@ def read(folder: Path, pairs: Path) -> Figures:
 def section(
     figures_by_model: Mapping[str, Mapping[int, Figures]], published: Sequence[PublishedRetrieval]
 ) -> dict[str, Any] | None:
-    """Return the data of the page's section on retrieval; None if there are no results."""
+    """Return the data of the report's section on retrieval; None if there are no results.
+
+    figures_by_model: model -> seed -> results
+    published: results from papers; ablations are left out
+    """
     if not figures_by_model:
         return None
     first_figures = next(iter(next(iter(figures_by_model.values())).values()))

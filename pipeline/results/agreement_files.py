@@ -84,7 +84,8 @@ def of_files(name: str, runs: Sequence[Run], files: Sequence[Path]) -> MetricAgr
 def of_verdicts(runs: Sequence[Run]) -> list[MetricAgreement]:
     """Return how well ROUGE-L and CIDEr-D agree with the truth of the captions in `runs`.
 
-    A metric is left out if one of the judged captions has no score of this metric.
+    Only judged captions of changed pairs are used. A metric is left out if one of these captions has no
+    score of this metric.
     """
     agreements = []
     for name, key in ((ROUGE_L, "rouge_l"), (CIDER, "cider_d")):

@@ -69,7 +69,10 @@ class Faults:
 
 
 def of_group(group: Group, dataset: str = "") -> Faults:
-    """Return the faults of the captions of all runs in a group."""
+    """Return the faults of the captions of all runs in a group.
+
+    The result's name is the group's name; `dataset`, if not empty, is put before it.
+    """
     changed, unchanged = (
         [record["faults"][position] for record in group.records for position in group.positions(subset)]
         for subset in ("change", "no_change")

@@ -37,7 +37,11 @@ Values = Sequence[float]
 
 @dataclass(frozen=True)
 class Correlation:
-    """A rank correlation with its interval. `value` is None if all correlated values are equal."""
+    """A rank correlation with its 95 % interval, from `low` to `high`.
+
+    `value` is None if the correlation is undefined, because one of the two quantities has only equal
+    values. `low` and `high` are NaN if the correlation is undefined in all resamples.
+    """
 
     value: float | None
     low: float
@@ -139,9 +143,11 @@ def misranked(scores: Sequence[Values], truth: Sequence[Values]) -> float | None
 
 
 def spearman(a: Array, b: Array, counts: Array) -> Array:
-    """Return Spearman's correlation of `a` and `b` for each resample, (draws,); NaN if all values are equal.
+    """Return Spearman's correlation of `a` and `b`, (values,) each, for each resample, (draws,).
 
     counts: weight of each value in each resample, (draws, values)
+
+    The correlation is NaN if the values of `a`, or those of `b`, are all equal in the resample.
     """
     weights = counts / counts.sum(1, keepdims=True)
     x, y = (

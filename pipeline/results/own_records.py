@@ -54,10 +54,10 @@ def recorded(root: Path, run: Run, changes: Tree) -> bool:
 def read(root: Path, tree: Tree, dataset: str) -> tuple[list[Group], list[Path]]:
     """Return the groups of a user's own records of a dataset, and the files of records that are left out.
 
-    A record has the results of a run. A user's record is left out if it was made with other settings or
-    other data than the current ones. If at least one user's record remains, the groups also contain the
-    published records with the current settings and the same test pairs. If a run has both, the user's
-    record is used.
+    A record has the results of a run. The records of a group differ only in the seed. A user's record
+    is left out if it was made with other data, or with other settings than `tree`, the content of
+    params.yaml. If at least one user's record remains, the groups also contain the published records
+    with the current settings and the same test pairs. If a run has both, the user's record is used.
     """
     folder = root / OWN / dataset / records.data(root, dataset)
     own_records, pairs = _fitting(folder, tree)

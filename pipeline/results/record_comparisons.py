@@ -67,7 +67,7 @@ class Group:
         return range(len(self.pairs["pairs"])) if subset == "total" else self.pairs["subsets"][subset]
 
     def changed_positions(self, subset: str) -> list[int]:
-        """Return the positions of a subset's changed pairs."""
+        """Return the indices, in the list of test pairs, of a subset's changed pairs."""
         changed = set(self.positions("change"))
         return [position for position in self.positions(subset) if position in changed]
 
@@ -145,8 +145,9 @@ def groups(dataset_records: Sequence[Record], pairs: Record) -> list[Group]:
 def _fits(record: Record, pairs: Record) -> bool:
     """Return True if `record` belongs to the test pairs in `pairs`, the content of a pairs.json.
 
-    The record must have a value for each test pair, as many captions as `pairs`, and scores of all
-    subsets. If the record contains a hash of its pairs.json, the hash of `pairs` must be equal.
+    The record must have a value of each metric per test pair, and scores of all subsets. It must keep
+    the texts of as many captions as `pairs` keeps references. If the record contains a hash of its
+    pairs.json, the hash of `pairs` must be equal.
     """
     lengths = {len(record[name]) for name in OF_PAIRS}
     return (

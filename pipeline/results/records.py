@@ -140,9 +140,12 @@ def settings(run: Run) -> str:
 
 
 def write(root: Path, run: Run, changes: Tree, workspace: Path) -> Path | None:
-    """Write the record of a run whose files are in `workspace`, and return its path.
+    """Write the record of a run to the user's own records in `root`, and return the record's path.
 
     Return None without writing if the run has more than MOST_PAIRS test pairs.
+
+    changes: settings of the run that differ from params.yaml, as full key -> value
+    workspace: folder with the run's data and results
     """
     pairs = _test_pairs(workspace, run.dataset)
     if len(pairs) > MOST_PAIRS:
@@ -227,7 +230,10 @@ def caption_positions(pairs: Sequence[Pair]) -> list[int]:
 
 
 def prepared(root: Path, dataset: str) -> Record:
-    """Return the content of a pairs.json for the prepared data. The result is cached."""
+    """Return the content that pairs.json of the dataset's records has for the prepared test pairs.
+
+    The result is cached until the prepared files change.
+    """
     return _prepared(root, dataset, data(root, dataset))
 
 
@@ -257,7 +263,11 @@ def save(path: Path, tree: Record) -> None:
 
 
 def read(path: Path) -> Record:
-    """Read a record, with the pairs' metrics and faults as lists. Raises InputError for a damaged file."""
+    """Read a record as a dictionary. Raises InputError if the file is damaged.
+
+    Each metric in CORPUS becomes a list with a value per test pair, in thousandths. `faults` becomes a
+    list of texts: the letters of a caption's faults, or "-" if they are unknown.
+    """
     read_record(path, StoredRecord, REMEDY, "ignore")
     record = read_json(path, REMEDY)
     try:

@@ -44,7 +44,10 @@ def pooled(deviations: Sequence[float]) -> float:
 
 
 def over_pairs(group: Group) -> float:
-    """Return the standard deviation of a run's share of true captions over resampled test pairs."""
+    """Return the standard deviation of a run's share of true captions over resampled test scenes.
+
+    `group` has the record of this run only. The share is computed over the changed pairs.
+    """
     (shares,) = resampled([group.evidence().of_scenes()], RESAMPLES, SEED)
     return float(shares[TRUE_CHANGES].std(ddof=1))
 

@@ -177,7 +177,10 @@ def _run_scores(metrics: Metrics, subset: str) -> dict[str, float]:
 
 
 def _differences(root: Path, dataset: str, subset: str, planned: Sequence[Planned]) -> list[Table]:
-    """Return a list with one table of differences between adjacent rows; [] if no such rows have scores."""
+    """Return a list with one table: the scores of each row of a study minus the scores of the row above.
+
+    If one of the two rows has no finished run, this comparison is left out. [] if none is left.
+    """
     keys = {_label(row): [run.key for run in row.runs] for row in planned}
     evidence = {
         _label(row): _evidence(root, dataset, subset, row) for row in planned if _finished_runs(root, row)

@@ -19,8 +19,9 @@ VERBS = "see|find|notice|spot|detect|observe|identify"
 def says_no_change(caption: str, phrases: Sequence[str]) -> bool:
     """Return True if the caption contains one of `phrases`, in upper or lower case.
 
-    A match must begin at the start of a word. A phrase "no X" also matches "no visible X" (or another of
-    ADJECTIVES), "not see any X" (or any other verb) and "not see a X" (or another of VERBS).
+    A match must begin at the start of a word, but can end inside a word. A phrase "no X" also matches
+    three longer forms: "no visible X" (an adjective of ADJECTIVES), "not see any X" (any word instead
+    of "see"), and "not see a X" (a verb of VERBS). "cannot" or "n't" can replace "not".
     """
     text = one_line(caption).lower()
     return any(re.search(_pattern(one_line(phrase).lower()), text) for phrase in phrases)
@@ -36,7 +37,10 @@ def _pattern(phrase: str) -> str:
 
 
 def right(caption: str, changed: bool | None, phrases: Sequence[str]) -> bool | None:
-    """Return True if the caption correctly reports a change or no change; None if `changed` is unknown."""
+    """Return True if the caption correctly reports a change or no change; None if `changed` is unknown.
+
+    A caption reports no change if it contains one of `phrases`, and otherwise a change.
+    """
     return None if changed is None else says_no_change(caption, phrases) != changed
 
 

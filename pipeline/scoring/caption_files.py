@@ -124,9 +124,10 @@ def read_scores(path: Path, pairs: Sequence[Pair]) -> dict[str, float]:
 def _by_id(
     path: Path, pairs: Sequence[Pair], read_value: Callable[[Row, str, str], Value], remedy: str
 ) -> dict[str, Value]:
-    """Return id -> value for the entries of a file. `read_value` reads the value of an entry.
+    """Return id -> value for the entries of a file. `read_value(entry, source, remedy)` reads a value.
 
-    If `pairs` is not empty, the ids are pair ids. Raises InputError if the file has no entry or an id twice,
+    `source` names the entry in messages. `remedy` is the advice at the end of messages. If `pairs` is not
+    empty, the ids are pair ids. Raises InputError if the file has no entry, an id twice or an unknown id,
     or if a pair has no entry.
     """
     values: dict[str, Value] = {}
@@ -194,12 +195,12 @@ def _table(path: Path, text: str, remedy: str) -> list[Row]:
 
 
 def _id(row: Row, source: str, pairs: Sequence[Pair], pair_ids: set[str], remedy: str) -> str:
-    """Return the id of the pair to which the entry `row` belongs.
+    """Return the id of the pair to which `row`, an entry of a file of captions or scores, belongs.
 
-    If the entry has an id from `pair_ids`, this id is returned. If `pairs` is empty, any id is
-    accepted. Otherwise the entry's doc_id or index is used. It is a position in `pairs`, counted from
-    0. Raises InputError if neither gives a pair. The message names the entry by `source`. If the entry
-    has no id, the message ends with the advice `remedy`.
+    The result is the entry's first id that is in `pair_ids`, or its first id if `pairs` is empty.
+    Without such an id, doc_id or index is a position in `pairs`, counted from 0. Raises InputError if
+    no pair is found. The message names the entry by `source`. If the entry has none of the keys IDS,
+    the message ends with the advice `remedy`.
     """
     document = row.get("doc")
     objects: list[Row] = [document, row] if isinstance(document, dict) else [row]
@@ -209,8 +210,8 @@ def _id(row: Row, source: str, pairs: Sequence[Pair], pair_ids: set[str], remedy
     position = str(row.get("doc_id", row.get("index", "")))
     if position.isdecimal() and len(position) < 10 and int(position) < len(pairs):
         return pairs[int(position)].pair_id
-    if ids:
-        raise InputError(f"{source}: {ids[0][:80]!r} is no pair of this split; use the ids of the pairs")
+    if unknown := ids or [position] * bool(position):
+        raise InputError(f"{source}: {unknown[0][:80]!r} is no pair of this split; use the ids of the pairs")
     raise InputError(f"{source} has no id ({', '.join(IDS)} or doc_id); {remedy}")
 
 

@@ -27,7 +27,8 @@ class Correctness:
     """Correctness of one caption per pair. Unknown values are None or missing.
 
     `pairs` has the judgement of each caption, as in pairs.jsonl: {"true": False, "faults": "c"}.
-    `attributes` maps "type", "color" and so on to the share (0 to 1) of captions with the right one.
+    `attributes` maps "type" to the share (0 to 1) of captions with the right kind of change. It maps
+    "size", "color" and so on to the share of right values among the captions that name this attribute.
     """
 
     pairs: Mapping[str, dict[str, Any]]  # the truth of each pair, by the keys of pairs.jsonl
@@ -69,7 +70,10 @@ def score_pairs(
     tokeniser: str,
     truth: Correctness,
 ) -> Scores:
-    """Score one caption per pair, in total and in each subset. The scores include the shares of `truth`."""
+    """Score one caption per pair, in total and in each subset. The scores include `truth.shares`.
+
+    A run of Java may take `meteor_timeout` seconds. `tokeniser` is a key of tokenizer.OF_SCORES.
+    """
     references = {pair.pair_id: list(pair.captions) for pair in pairs}
     members = subsets(pairs)
     scores = score(captions, references, members, meteor_timeout, tokeniser)
@@ -188,7 +192,10 @@ def write_pair_scores(
     truth: Correctness,
     localisation: Mapping[str, dict[str, float | None]],
 ) -> None:
-    """Write one JSON line per pair: truth, scores, and localisation of the attention."""
+    """Write one JSON line per pair: caption, truth, scores, and localisation of the attention.
+
+    `captions` maps pair ids to captions. `localisation` maps pair ids to scores by name.
+    """
     lines = (
         {"pair_id": pair_id, "scene_id": None, "caption": captions[pair_id]}
         | truth.pairs.get(pair_id, NO_TRUTH)

@@ -79,9 +79,9 @@ class Ranks:
 def ranks(similarity: np.ndarray, sentences: Sequence[Sequence[str]]) -> Ranks:
     """Return the rank of the correct result in each search by a sentence and in each search by a pair.
 
-    A search by a sentence ranks the P pairs. The correct result is the sentence's own pair. A search by a
-    pair ranks the most similar sentence of each of the P pairs. The correct result is the sentence of the
-    pair itself.
+    A search by a sentence ranks the P pairs. The correct result is the sentence's own pair. A search
+    by a pair ranks P sentences: from each pair, the sentence that is most similar to the searching
+    pair. The correct result is the sentence from the searching pair itself.
 
     similarity: similarity of each sentence with each pair, (Q, P)
     sentences: the sentences of each pair, in the order of the rows of `similarity`
@@ -158,7 +158,11 @@ def _figures(ranks: np.ndarray, median_method: Any) -> dict[str, float]:
 
 
 def candidates(path: Path, split: str) -> list[Pair]:
-    """Return the pairs of a split that can be retrieved. Raises InputError if there are none."""
+    """Return the pairs of a split that retrieval ranks: all except the unchanged pairs.
+
+    `path` is the file of the dataset's pairs. Pairs with an unknown kind of change are kept. Raises
+    InputError if no pair is left.
+    """
     if pairs := retrievable(of_split(manifest.read_pairs(path), split)):
         return pairs
     raise InputError(f"{path} has no pair of the split {split} where something changed; choose another split")

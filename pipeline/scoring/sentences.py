@@ -80,8 +80,7 @@ class Sentence:
 
     @cached_property
     def claims(self) -> Claims:
-        """Claims of the sentence: kinds of change or no change, attributes of the subject, and the new value.
-        """
+        """Claims of the sentence: kinds of change (or no change), attributes of the subject, new value."""
         value = [] if self.value is None else [self.value]
         return Claims(frozenset(self._kinds()), self._named(self.attributes), self._named(value))
 
@@ -150,8 +149,9 @@ def agrees(caption: str, pair: Pair, phrases: Sequence[str]) -> bool | None:
       no other. For example, a caption with "red ball" does not agree if a reference says "blue ball".
     - A reference names the same new value, such as "blue" in "turned blue", if the caption names one.
 
-    If the pair is unchanged, the caption must instead contain one of `phrases`. Returns None if neither
-    the dataset nor a reference tells the kind of change.
+    If the pair is unchanged, the caption must instead contain one of `phrases`, which are texts that
+    report no change, such as "no difference". Returns None if neither the dataset nor a reference tells
+    the kind of change.
     """
     truth = of_pair(pair, [Sentence.of(text) for text in pair.captions])
     if not truth.kinds:
@@ -172,8 +172,8 @@ def agreement(caption: str, pair: Pair, phrases: Sequence[str]) -> Verdict | Non
     `phrases` are texts that report no change, such as "no difference". The result is None if neither
     the dataset nor a reference tells the kind of change. A false caption is unreadable if it contains
     none of `phrases`, and does not name both a kind of change and an object. Such a caption has
-    the fault UNREADABLE. Scoring does not judge unreadable captions of models that were trained on
-    other captions.
+    the fault UNREADABLE. If a model was not trained on the grammar of the dataset's captions, scoring
+    treats its unreadable captions as not judged, instead of false.
     """
     agreed = agrees(caption, pair, phrases)
     if agreed is None:

@@ -115,7 +115,11 @@ def changed_of(pair: Pair) -> tuple[Placed | None, Placed | None]:
 def _contradictions(
     sentence: re.Match[str], kind: str, scene: SceneFacts, before: Placed | None, after: Placed | None
 ) -> Iterator[tuple[str, str]]:
-    """Yield (letter of FAULTS, false words) for each false part of a caption, in the caption's order."""
+    """Yield (letter of FAULTS, false words) for each false part of a caption of a changed pair.
+
+    `kind` is the pair's kind of change. `before` and `after` are the changed object in the two
+    images; one of them is None if the object is absent there.
+    """
     changed = before or after
     assert changed is not None  # it is in one of the images
     for attribute, letter in ATTRIBUTES.items():

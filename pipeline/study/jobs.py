@@ -41,7 +41,7 @@ class Task(Protocol):
         """
 
     def finish(self) -> None:
-        """Store the results of the finished job."""
+        """Store the results of the job, which ended without error, and remove the task's folder."""
 
 
 class Place(Protocol):
@@ -60,7 +60,7 @@ class Place(Protocol):
     def start(self, folder: Path, command: str) -> None: ...
 
     def active(self, folders: Iterable[Path]) -> set[Path] | None:
-        """Return the folders of queued and running jobs; None if that is unknown at the moment."""
+        """Return those of `folders` whose jobs are queued or running; None if this is unknown now."""
 
     def end(self, folder: Path) -> None: ...
 
@@ -153,7 +153,11 @@ class Queue:
         return self.failed
 
     def turn(self) -> bool:
-        """Check all jobs once; finish and start tasks. Return True if unfinished tasks are left."""
+        """Check all jobs once. Return True if a task is still waiting or running.
+
+        Tasks with an ended job are finished, or recorded as failed. Waiting tasks are then started if the
+        place allows more jobs. If the state of the jobs is unknown, do nothing and return True.
+        """
         active = self.place.active([*self.waiting, *self.running])
         if active is None:
             return True

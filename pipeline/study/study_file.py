@@ -157,7 +157,10 @@ def _has(tree: Tree, key: str, value: Any, variant_switches: Tree) -> bool:
 
 
 def filled(key: str, row: Row, dataset: str) -> str:
-    """Return `key` with `{dataset}` and `{model}` replaced by `dataset` and the row's model."""
+    """Return `key` with `{dataset}` and `{model}` replaced by `dataset` and the row's model.
+
+    `key` is a key of params.yaml, as a row of a study has it in `set` or `times`.
+    """
     return key.replace("{dataset}", dataset).replace("{model}", row.model)
 
 

@@ -71,9 +71,10 @@ class Planned:
 
 
 def plan(root: Path, name: str, study: Study, dataset: str, seeds: Sequence[int]) -> list[Planned]:
-    """Return the runs of every row, for the code and data of the repository at `root`.
+    """Return the runs of every row of a study, for the code and data of the repository at `root`.
 
-    Raises InputError for wrong rows, and for a dataset that is not prepared.
+    `name` is the name of the study's file, for messages. Raises InputError if a row has wrong settings,
+    or if the dataset is not prepared.
     """
     tree = read_tree(root / "params.yaml")
     Params.model_validate(tree).of(dataset)
@@ -176,7 +177,7 @@ def _pretraining_data(root: Path, tree: Tree, datasets: Sequence[str]) -> dict[s
 def _outputs(root: Path, dataset: str, stages: Sequence[str], remedy: str) -> dict[str, str]:
     """Return path -> MD5 from dvc.lock, for the outputs of the stages that prepare a dataset.
 
-    Raises InputError if a stage has not run.
+    Raises InputError if a stage has not run. `remedy` is the end of the message: what the user can do.
     """
     lock = read_yaml(root / "dvc.lock", remedy) or {}
     outputs: dict[str, str] = {}

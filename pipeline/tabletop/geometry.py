@@ -29,11 +29,11 @@ VERSION = hashlib.sha256(b"".join(file.read_bytes() for file in KERNELS)).hexdig
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compile a function with Numba. Cache the machine code if a folder is writable.
+    """Compile a function with Numba. Cache the machine code if one of Numba's cache folders is writable.
 
     Numba notices only changes of the function's own file. Therefore a hash of all files with compiled
     functions is part of the function's name in the cache. `_nrt=False` switches off reference counting,
-    which took half of the time.
+    which took half of the functions' run time.
     """
     function.__qualname__ += f"_{VERSION}"
     options: dict[str, Any] = {"error_model": "numpy", "forceinline": True, "_nrt": False}
@@ -73,9 +73,10 @@ def _turned(solids, k, ray):
 
 @compiled
 def strike(solids, k, start, ray):
-    """Return the distance along a ray to the solid `k`, and the face that the ray hits.
+    """Return the distance along a ray to the solid `k`, and the number of the face that the ray hits.
 
-    The ray begins at `start`, outside the solid. `ray` is its unit direction. No hit: infinite distance.
+    The ray begins at `start`, outside the solid. `ray` is its unit direction. No hit: infinite
+    distance. `normal_at` says what the number of a face means.
     """
     at, radius = minus(start, (solids[k, 1], solids[k, 2], solids[k, 3])), solids[k, 3]
     if solids[k, 0] == CUBE:
@@ -93,8 +94,9 @@ def strike(solids, k, start, ray):
 def _strike_cube(half, at, ray):
     """Return the distance along a ray to a cube, and the axis of the face that the ray hits.
 
-    The axis is 0, 1 or 2, for x, y or z, and is perpendicular to the face. The distance is infinite if
-    the ray misses the cube.
+    `half` is half of the cube's side. `at` and `ray` are in the cube's own, rotated coordinates. The
+    axis is 0, 1 or 2, for x, y or z, and is perpendicular to the face. The distance is infinite if the
+    ray misses the cube.
     """
     enter, leave, face = 0.0, np.inf, -1
     for axis in range(3):
@@ -132,9 +134,9 @@ def _strike_rounded(half, at, ray):
 
     Edges and corners are parts of cylinders and spheres of radius BEVEL * half. First, the ray is
     intersected with the cube without rounding. If the ray enters this cube near an edge or a corner,
-    the rounded corner next to this point is tested. The three rounded edges and three flat faces that
-    meet there are tested, too. The result is then the distance to the nearest hit, and the face 0. The
-    distance is infinite if the ray misses.
+    the rounded corner next to this point is tested, and the three rounded edges and three flat faces
+    that meet there. The result is then the distance to the nearest hit. The face is 0, because
+    `normal_at` does not need the face of a rounded cube. No hit: infinite distance.
     """
     distance, face = _strike_cube(half, at, ray)
     if distance == np.inf:
@@ -254,10 +256,11 @@ def blocks(solids, k, start, gap):
 
 @compiled
 def _blocks_cube(half, at, gap):
-    """Return True if a segment and a cube overlap, by the separating axis test.
+    """Return True if the segment from `at` to `at + gap` overlaps a cube, by the separating axis test.
 
-    They overlap if none of six axes separates them. Three axes are the cube's axes. Each of the other three
-    is perpendicular to the segment and to an edge of the cube.
+    `half` is half of the cube's side. `at` and `gap` are in the cube's own, rotated coordinates. There
+    is an overlap if none of six axes separates the cube from the segment. Three axes are the cube's
+    axes. Each of the other three is perpendicular to the segment and to an edge of the cube.
     """
     x, y, z = gap[0] / 2, gap[1] / 2, gap[2] / 2
     a, b, c = at[0] + x, at[1] + y, at[2] + z

@@ -82,7 +82,11 @@ def _placed(objects: tuple[SceneObject, ...]) -> tuple[Placed, ...]:
 
 
 def clear(item: SceneObject, others: tuple[SceneObject, ...], view: View) -> bool:
-    """Return True if an object keeps the distances GAP and AXIS_GAP to all others, as seen in `view`."""
+    """Return True if an object keeps its minimum distances to all `others`.
+
+    The circles around two objects must be at least GAP apart. Their centres must be at least AXIS_GAP
+    apart along left/right, and along front/behind, as seen from the camera of `view`.
+    """
     return all(
         math.hypot(item.x - other.x, item.y - other.y) >= RADII[item.size] + RADII[other.size] + GAP
         and min(map(abs, offsets(item, other, view.camera))) >= AXIS_GAP

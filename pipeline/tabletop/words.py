@@ -96,9 +96,10 @@ def offsets(item: Placed, other: Placed, camera: Point) -> tuple[float, float]:
 
 
 def relations(item: Placed, other: Placed, camera: Point) -> list[tuple[str, ...]]:
-    """Return the spatial relations of `item` to `other`.
+    """Return the spatial relations of `item` to `other`, as seen from `camera`.
 
-    A relation is a tuple of phrases with the same meaning, such as the constant LEFT.
+    A relation is a tuple of phrases with the same meaning. The result has RIGHT or LEFT if the objects
+    are at least NEAREST apart sideways, and BEHIND or FRONT if they are that far apart in depth.
     """
     right, behind = offsets(item, other, camera)
     wordings: list[tuple[str, ...]] = []

@@ -45,8 +45,9 @@ def tokenise(caption: str, lower_case: bool) -> list[str]:
 class WordVocabulary:
     """Words and their ids: first the four special tokens, then the training words in sorted order.
 
-    A caption has at most `longest - marks` words. `marks` is 2 for <START> and <END>. It is 3 if `longest`
-    also counts IDC-PCL's token [CLS].
+    `longest` is the maximum number of tokens of a caption, and `marks` is how many of these are special
+    tokens. So a caption has at most `longest - marks` words. `marks` is 2 for <START> and <END>. It is
+    3 if `longest` also counts IDC-PCL's token [CLS].
     """
 
     words: tuple[str, ...]  # the word of each id
@@ -63,7 +64,10 @@ class WordVocabulary:
         return {word: token for token, word in enumerate(self.words)}
 
     def encode(self, caption: str) -> list[int]:
-        """Return at most `longest` token ids, from <START> to <END>. Unknown words become <UNK>."""
+        """Return the token ids of a caption, from <START> to <END>. Unknown words become <UNK>.
+
+        Words after the first `self.longest - self.marks` words are dropped.
+        """
         words = tokenise(caption, self.lower_case)[: self.longest - self.marks]
         # if a caption contains the text of a special token, this is an unknown word
         tokens = [UNK if word in SPECIAL else self.ids.get(word, UNK) for word in words]

@@ -90,7 +90,10 @@ class LiveCurves:
             CONTENTS.note(self.folder, self.files)
 
     def _write(self, kind: str, row: Mapping[str, float]) -> None:
-        """Append the values of `row` to the curves `kind`/NAME, at the row's iteration."""
+        """Append each value of `row` to its curve, at the iteration row["iteration"].
+
+        The curve of the value `name` is `kind`/`name`. `kind` is LOSS, VALIDATION or RATE.
+        """
         if self.live is None:
             return
         # `/` is replaced, because dvclive would make a folder `true` for the curve `true/change`

@@ -224,7 +224,10 @@ class Training:
                 )
 
     def _record_scores(self, iteration: int, result: float | dict[str, float]) -> None:
-        """Append scores to the history, copy the weights if they are the best, and save the state."""
+        """Append scores to the history, copy the weights if they are the best, and save the state.
+
+        `result` is the score that selects the best weights, or name -> score with the key `phase.metric`.
+        """
         history, metric = self.history, self.phase.metric
         scores = result if isinstance(result, dict) else {metric: result}
         history.validation.append({"iteration": iteration, **scores})

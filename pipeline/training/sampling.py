@@ -259,7 +259,7 @@ def assembled(
     moves: Mapping[str, Moved],
     task: str = "",
 ) -> Batch:
-    """Return the batch of the given scenes; captions[i][j] are the captions of pair j of scene i."""
+    """Return a batch. captions[i][j]: captions of pair j of scene i; moves: scene id -> augmentation."""
     pairs = [pair for part in zip(*scenes, strict=True) for pair in part]
     texts = [text for part in zip(*captions, strict=True) for of_pair in part for text in of_pair]
     names = images_of(pairs)

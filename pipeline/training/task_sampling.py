@@ -27,9 +27,10 @@ CLASS_PAIRS = "class_pairs"  # the task on pairs of NABirds' images with classes
 
 @dataclass(frozen=True)
 class ClassItems:
-    """Image pairs of a split, for the task class_pairs. `classes` is the number of classes.
+    """Pairs of NABirds' images with their bird classes: the items of the pre-training task class_pairs.
 
-    Raises InputError if the number of an image's class is not below `classes`.
+    `store` has the features of the images. `classes` is the number of classes. Raises InputError if an
+    image's class, counted from 0, is not below `classes`.
     """
 
     pairs: Sequence[ClassPair]

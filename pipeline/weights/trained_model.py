@@ -74,7 +74,10 @@ def load_first(folder: Path) -> tuple[Trainable, Trained]:
 
 
 def take_over(model: Trainable, folder: Path) -> None:
-    """Load tensors of the previous phase from `folder`; the model's attribute `takes` selects them."""
+    """Load tensors of the previous phase from `folder` into `model`.
+
+    `model.takes` selects them by prefixes of names: prefix in the previous phase -> prefix in `model`.
+    """
     tensors = _tensors(folder, FIRST, describe(folder, FIRST))
     weights = model.state_dict()
     for earlier_prefix, prefix in model.takes.items():
@@ -90,7 +93,7 @@ def describe(folder: Path, remedy: str = REMEDY) -> Trained:
     """Return the description of the trained model in `folder`.
 
     Raises InputError if the description is damaged or lacks a hash, or if it belongs to another run
-    than the one in the folder's path (DATASET/MODEL/SEED).
+    than the one in the folder's path (DATASET/MODEL/SEED). The message ends with `remedy`.
     """
     trained = plain(folder / MODEL, Trained, _record(folder, remedy), remedy)
     if trained.hashes and (missing := {"weights", "model"} - trained.hashes.keys()):
@@ -115,7 +118,11 @@ def check_place(folder: Path, recipe: Recipe, seed: int, source: Path) -> None:
 
 
 def check_first(folder: Path, recipe: Recipe, seed: int) -> Trained:
-    """Return the description of pretrained weights. Raises InputError if they do not fit the recipe."""
+    """Return the description of the pre-trained model in `folder`.
+
+    Raises InputError if the description is damaged or names another dataset, model or seed, or if its
+    recipe has other `sizes` or another `adapt`. For imported weights, these two are not compared.
+    """
     trained = describe(folder, FIRST)
     run = f"{recipe.dataset}/{recipe.model}/{seed}"
     if trained.run != run:

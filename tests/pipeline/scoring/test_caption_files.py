@@ -103,6 +103,8 @@ def test_a_wrong_file_is_refused_by_name(file, content, said):
 def test_other_pairs_are_named(file):
     path = file(lines([{"id": "9.png", "caption": "x"}]))
     assert "'9.png' is no pair of this split" in refused(lambda: read_predictions(path, PAIRS))
+    path = file(lines([{"doc_id": 9, "caption": "x"}]))
+    assert "'9' is no pair of this split" in refused(lambda: read_predictions(path, PAIRS))
     with pytest.raises(InputError, match=r"answers lacks pairs(?s:.)*1\.png"):
         read_predictions(file(lines(rows("id", "caption")[:1])), PAIRS)
 

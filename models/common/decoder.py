@@ -90,7 +90,7 @@ class DecoderLayer(nn.Module):
         return States(self_attended, x, cross_attended, y, self.norms[2](self.fed_forward(y)))
 
     def attend_words(self, x: Tensor, keys: Tensor | None, words: RealWords) -> Tensor:
-        """Return the self-attention's output; `keys`, (k*B, L): true for words that can be attended to."""
+        """Return the self-attention's output. `x`, `keys` and `words` are as in `forward`."""
         maps = self.self_attention
         projected = jointly(x, maps.query, maps.key, maps.value)
         q, k, v = (maps.split(words.unpack(x)) for x in projected)  # (k*B, h, L, d)

@@ -83,7 +83,11 @@ def is_package(weights: Path) -> bool:
 
 
 def load(folder: Path, lab: Path) -> tuple[Captioner, Trained, Vocabulary]:
-    """Load the model, its description and its vocabulary. Raises InputError for a wrong or missing file."""
+    """Load the model, its description and its vocabulary from `folder`, a package or a trained model.
+
+    If it is not a package, the vocabulary is in the repository `lab`. Raises InputError for a wrong or
+    missing file.
+    """
     trained = trained_model.describe(folder, remedy=REMEDY)
     features = trained.recipe.features
     plain(folder / MODEL, PixelSpec if features.get("input") == PIXELS else Spec, features, REMEDY)

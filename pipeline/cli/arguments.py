@@ -61,7 +61,7 @@ def word(text: str) -> str:
 
 
 def to_read(text: str) -> Path:
-    """Argument type for an input: a file or a folder."""
+    """Argument type for an input: a file or a folder. Does not check that the input exists."""
     return Path(text)
 
 

@@ -101,7 +101,8 @@ def meaning_of(pairs: Sequence[Pair], grammar: bool) -> Meaning | None:
 def correct(caption: str, pair: Pair, meaning: Meaning, phrases: Sequence[str]) -> bool | None:
     """Return True if a caption is correct by the criterion `meaning`, False if it is wrong.
 
-    Return None if this cannot be judged.
+    `meaning_of` explains the criteria. `phrases` are texts that report no change. Returns None if the
+    pair lacks the facts that the criterion needs, such as its scene.
     """
     if meaning == "true":
         verdict = judge(caption, pair, phrases)

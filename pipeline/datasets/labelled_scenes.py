@@ -110,7 +110,8 @@ def read(folder: Path) -> list[Pair]:
     """Return the pairs of all labelled scenes.
 
     A scene has a changed pair if it has a change, and an unchanged pair if its distractor image exists.
-    Raises InputError naming the wrong line and key, or a before or semantic image that does not exist.
+    The after image of the changed pair is the semantic image. Raises InputError naming the wrong line
+    and key, or a missing before or semantic image. Raises InputError also if there is no pair.
     """
     scenes = list(read_records(folder / FILE, LabelledScene, REMEDY, "scene"))
     pairs = [pair for scene in scenes for pair in _pairs(folder, scene)]

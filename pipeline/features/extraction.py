@@ -213,7 +213,7 @@ def imported_attributes(spec: Spec, weights_id: str, images: Sequence[Indexed]) 
     """Return the attributes of a store whose features were imported instead of extracted.
 
     They contain no attributes of the network, because the network that computed imported features is
-    unknown. The precision of imported features is float32.
+    unknown. The precision is float32. `weights_id` is OF_FILES and a hash of all imported features.
     """
     return store_attributes(spec, images) | {"weights_id": weights_id, "precision": "float32"}
 

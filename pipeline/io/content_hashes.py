@@ -46,9 +46,10 @@ def with_hashes(record: Mapping[str, Any], hashes: Mapping[str, str]) -> dict[st
 
 
 def read(path: str | Path, record: Any, remedy: str) -> dict[str, str]:
-    """Return the hashes in a record that was read from `path`. Raises InputError if the record was edited.
+    """Return the hashes in `record`, the content of the JSON file `path`: name -> hash.
 
-    If the record has no hashes, a note is printed, and the result is {}.
+    The record's own hash has the name RECORD. If the record has no hashes, a note is printed,
+    and the result is {}. Raises InputError, which ends with `remedy`, if the record was edited.
     """
     hashes = record.get(KEY) if isinstance(record, dict) else None
     if hashes is None:

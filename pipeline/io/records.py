@@ -81,7 +81,7 @@ def read_records(
 def read_foreign(path: Path, kind: type[Kind], remedy: str) -> Kind:
     """Return the value of another project's JSON file as the type `kind`. Unknown keys are ignored.
 
-    An InputError lists all faults, each with its key.
+    An InputError lists all faults, each with its key, and ends with `remedy`: what the user can do.
     """
     text = read_text(path, remedy)
     json_of(text, path, remedy)

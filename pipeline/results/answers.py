@@ -105,6 +105,8 @@ def leaderboard_row(
 ) -> dict[str, Any]:
     """Return the row of a leaderboard: shares of true captions with 95 % intervals over scenes.
 
+    name: name of the row, such as the program that wrote the captions
+    reader: how the captions were parsed, one of READERS
     hashes: name -> SHA-256 of a file, for the files of captions and pairs
     """
     by_scene = all(answer.pair.scene is not None for answer in answers)

@@ -46,7 +46,7 @@ class Trained:
         return f"{self.recipe.dataset}/{self.recipe.model}/{self.seed}"
 
     def check_vocabulary(self, vocabulary: Vocabulary, name: str | Path = "the vocabulary") -> None:
-        """Raise InputError if the model was trained with another vocabulary."""
+        """Raise InputError if the model was trained with another vocabulary. The error begins with `name`."""
         if len(vocabulary) != self.vocabulary:
             raise InputError(
                 f"{name} has {len(vocabulary)} words; the weights belong to a vocabulary of "

@@ -77,7 +77,7 @@ def promote(root: Path, tree: Tree) -> list[Path]:
     A record has the results of a run. Only records of the current settings and data are moved.
 
     Raises InputError if the published records have other settings or other pairs, or if a published
-    record would be replaced. In these cases no record is moved.
+    record would be replaced by a different one. In these cases no record is moved.
     """
     moved: dict[Path, Path] = {}
     for dataset in sorted(path.name for path in (root / OWN).glob("*")):
@@ -102,7 +102,7 @@ def _targets(
     describes their test pairs.
 
     Raises InputError if the published records have other settings or other pairs, or if a published
-    record would be replaced.
+    record would be replaced by a different one.
     """
     folder = root / FOLDER / dataset
     published, published_pairs = record_comparisons.read_folder(folder)

@@ -68,7 +68,10 @@ def write(folder: Path = DOCS) -> None:
 
 
 def write_own() -> None:
-    """Write the page of a user's own records, with its figures. Print how many records are left out."""
+    """Write the page of a user's own records in results/own, with its figures.
+
+    Print how many records are left out because they have other settings than params.yaml or other data.
+    """
     settings = params.load()
     tree = read_tree(Path("params.yaml"))
     groups_by_dataset: dict[str, list[Group]] = {}

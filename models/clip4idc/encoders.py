@@ -143,7 +143,7 @@ def cast_like(x: Tensor, other: Tensor) -> Tensor:
 
 
 def patches(sizes: ClipSizes, switches: ClipSwitches) -> nn.Module:
-    """Build the layer that turns an input (U, C, H, W) into patches (U, D, rows, columns)."""
+    """Build the layer that turns images or features (U, C, H, W) into patches (U, D, rows, columns)."""
     if switches.patches == "linear":
         return nn.Conv2d(sizes.channels, sizes.width, sizes.patch, sizes.patch, bias=False)
     project = nn.Conv2d(sizes.channels, sizes.width, 1)

@@ -93,7 +93,8 @@ class Retrieval(ClipModel, Retrieves):
     ):
         """Build the model; `temperature` is the initial value of the learned temperature.
 
-        `dropout` has no effect: it is a setting of the captioner.
+        `coef_lr` is the factor of the learning rate of CLIP's layers. `dropout` has no effect: it is a
+        setting of the captioner.
         """
         super().__init__()
         self.sizes, self.directions = sizes, switches.directions

@@ -93,7 +93,10 @@ def _metrics(scores: Mapping[str, Any]) -> list[dict[str, Any]]:
 def model_card(
     trained: Trained, source: FeatureSource, scores: dict[str, Any], lab: Path, licence: str, licence_id: str
 ) -> str:
-    """Return the card as Markdown. `licence` is a sentence, and `licence_id` an identifier such as "mit"."""
+    """Return the model card as Markdown. `licence` is a sentence, `licence_id` an identifier ("mit").
+
+    `scores` is the content of scores.json. `lab` is the repository whose data/ has the dataset's card.
+    """
     recipe, select = trained.recipe, trained.recipe.train.get("select", "CIDEr-D")
     card = lab / cards.path_of(recipe.dataset)
     own_scores, seeds = scores["own"] or {}, scores["seeds"].values()

@@ -33,10 +33,11 @@ class Split(Strict):
 
 
 class Expected(Strict):
-    """Published counts of a dataset, with blank items. None: not published.
+    """Published counts of a dataset, including blank items, which readers leave out. None: not published.
 
-    The function `count` defines each count. `types` has the number of pairs of each change type, `references`
-    the captions of a test pair, and `longest` the tokens of the longest training caption.
+    The function `count` defines each count. `types` has the number of pairs of each change type.
+    `references` has the smallest and the largest number of captions of a test pair. `longest` is the
+    number of tokens of the longest training caption.
     """
 
     train: Split

@@ -65,9 +65,9 @@ class Facts:
         return names_value and sum(_agrees(item, claim.old) for item in fitting) == 1
 
     def _view_faults(self, claim: Claim) -> str:
-        """Return KIND if a claim about what an image shows is false, else "".
+        """Return KIND (the letter for a wrong kind of change) if a claim about an image is false, else "".
 
-        An example of such a claim is "there is a cube behind the ball".
+        Examples of such claims are "there is a cube behind the ball" and "the cube is not red".
         """
         subject = claim.subject or Phrase()
         phrase = replace(subject, look=(*subject.look, *claim.new), places=(*subject.places, *claim.target))

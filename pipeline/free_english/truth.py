@@ -66,7 +66,7 @@ def judge_free(text: str, pair: Pair, _: Sequence[str] = ()) -> Verdict | None:
 
 
 def judged_claims(text: str, pair: Pair) -> list[JudgedClaim]:
-    """Return the judged claims of a text about a pair whose scene is known."""
+    """Return the claims of a text, each with its judgement by the scene of `pair`, which must be known."""
     facts = Facts(pair)
     return [_by_scene(claim, facts) for claim in read(text)]
 

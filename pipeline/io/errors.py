@@ -47,7 +47,10 @@ def printable(text: str) -> str:
 
 
 def listed(problems: list[str], subject: str, remedy: str) -> InputError:
-    """Return an InputError that begins with `subject`, counts the problems and lists the first ones."""
+    """Return an InputError with `subject`, the number of problems, `remedy`, and the first problems.
+
+    `remedy` says what the user should do about the problems.
+    """
     count = len(problems)
     selection = f" (the first {MOST_LISTED} of {count})" if count > MOST_LISTED else ""
     return InputError(f"{subject}: {count} problem(s){selection}; {remedy}", *problems[:MOST_LISTED])

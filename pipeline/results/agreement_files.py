@@ -24,9 +24,10 @@ REMEDY = "write it with python -m commands.judge --out, or python -m stages.scor
 
 
 class Line(BaseModel):
-    """One line of an agreement file: a caption's verdict.
+    """One line of an agreement file: the verdict on the caption of a pair.
 
-    It also has the caption's scores if stages.score wrote the file.
+    `true` is None if the caption was not judged, and `changed` is None if this is unknown. The
+    scores `rouge_l` and `cider_d` are there if stages.score wrote the file.
     """
 
     pair_id: str

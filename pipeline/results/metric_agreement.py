@@ -59,8 +59,9 @@ class Correlation:
 class MetricAgreement:
     """Agreement of a metric with truth on a dataset.
 
-    `runs` is the rank correlation of the metric with the share of true captions of changed pairs.
-    `pairs` is the rank correlation of a caption's own score with its truth.
+    `runs` is a rank correlation over all runs: the run's value of the metric with the run's share of
+    true captions of changed pairs. `pairs` is a rank correlation over the captions of changed pairs
+    within a run: the caption's value of the metric with its truth (1 or 0).
     """
 
     metric: str

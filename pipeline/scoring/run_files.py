@@ -38,7 +38,10 @@ def hashes_of_scored(arguments: Mapping[str, Any]) -> dict[str, str]:
 
 
 def check_attention(attention: Path, pairs: Path) -> None:
-    """Raise InputError if attention.npz has captions of another run or of other pairs."""
+    """Raise InputError if attention.npz has the captions of another run, or of another file of pairs.
+
+    The path of the file `attention` names the run, and `pairs` is the path of the pairs' file.
+    """
     origin = attention_maps.read_origin(attention)
     if (run := _run(attention)) and origin.get("run", run) != run:
         raise InputError(f"{attention} has captions of the run {origin['run']}; run `dvc repro decode` again")

@@ -49,8 +49,9 @@ def truth(
 ) -> list[float]:
     """Return a reward for each caption: 1 if the caption is true for the scene of its pair.
 
-    A false caption of a changed pair has the reward `partial_credit` ** (number of faults). A false caption
-    of an unchanged pair (a false alarm) has the reward 1 - `false_alarm`.
+    A false caption of a changed pair has the reward `partial_credit` ** n. Here n is the number of its
+    faults: different false parts, such as the colour or the kind of change (scoring.truth.FAULTS).
+    A false caption of an unchanged pair (a false alarm) has the reward 1 - `false_alarm`.
     """
     rewards = []
     for pair, caption in zip(pairs, captions, strict=True):

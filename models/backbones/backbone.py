@@ -102,7 +102,10 @@ ROUNDING = 1e-6  # a channel with a smaller deviation, relative to its mean, is 
 
 
 class Standardise(nn.Module):
-    """Layer that subtracts each channel's mean and divides by its standard deviation, in float32."""
+    """Layer that subtracts each channel's stored mean and divides by its stored standard deviation.
+
+    The method `take` sets both. Before that, the layer only converts to float32, its number type.
+    """
 
     def __init__(self, channels: int):
         super().__init__()

@@ -169,11 +169,11 @@ def attention_weights(q: Tensor, k: Tensor, causal: bool = False, real: Tensor |
 
 
 def allowed(q: Tensor, k: Tensor, causal: bool, real: Tensor | None) -> Tensor:
-    """Return a mask, (L, M), that is true where a query attends to a key.
+    """Return a mask, (L, M), that is true where a query may attend to a key.
 
     L queries `q` and M keys `k` are given. With `causal`, a query does not see later keys; the last
-    query matches the last key. With `real`, (B, M), keys for which `real` is false are not seen, and
-    the mask is (B, 1, L, M).
+    query has the position of the last key. With `real`, (B, M), keys for which `real` is false are not
+    seen, and the mask is (B, 1, L, M).
     """
     L, M = q.shape[-2], k.shape[-2]
     mask = torch.ones(L, M, dtype=torch.bool, device=q.device)

@@ -213,7 +213,10 @@ def vard(sizes: VardSizes, switches: SpeakerSwitches, *, dropout: float) -> Capt
 
 
 def vard_transformer(sizes: TransformerSizes, switches: SpeakerSwitches, *, dropout: float) -> Captioner:
-    """Build VARD with a transformer decoder. Its program was not released; we inferred the details."""
+    """Build VARD with a transformer decoder instead of LSTMs.
+
+    The authors released only the program with LSTMs, so we inferred the details of this model.
+    """
     decoder = CaptionDecoder(sizes, dropout)
     cells = nn.Linear(sizes.channels + 2 * switches.coordinates, sizes.width)  # U = W x + b of each cell x
     difference = Changed(sizes, dropout)

@@ -170,6 +170,8 @@ def _bare(
     """Return a recipe and a model for the checkpoint, as (recipe, model).
 
     The recipe has no settings of loss and training. The model is on the device "meta".
+    `table_sizes`: letter in the system's table -> size, from the shapes of the checkpoint's tensors.
+    `data`: sizes of the features and the captions.
     """
     settings = {"variant": "released", "switches": system.switches(table_sizes), **system.settings}
     sizes_class = models.entry_of(system.model).sizes

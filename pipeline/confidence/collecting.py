@@ -1,8 +1,8 @@
 """Collect the data to which a calibration is fitted, or on which it is measured.
 
-The model writes a caption for each pair, and the caption is judged as correct or wrong. The data of a
-caption are this judgement, the caption's signals (signals.py) and its pair's distances
-(familiarity.py).
+The model writes a caption for each pair, and the caption is judged as correct or wrong. The data of
+a caption are this judgement, the caption's signals (signals.py) and two distances (familiarity.py):
+from the pair to the training images, and between the pair's two images.
 P: pairs; S: number of signals of a caption.
 """
 

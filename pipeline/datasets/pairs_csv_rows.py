@@ -48,7 +48,11 @@ def find(folder: Path) -> Path:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Return the rows of a table. Raises InputError if it has no rows, or a fault that could hide rows."""
+    """Return the rows of a .csv or .jsonl table. A row with a fault is returned with a message.
+
+    Raises InputError if the table has no rows, or if a fault could hide rows: column names that cannot
+    be read, or a stray quotation mark.
+    """
     if path.suffix.lower() == ".jsonl":
         lines = enumerate(read_lines(path, REMEDY, LARGEST), 1)
         rows = [_json_row(number, line) for number, line in lines if line.strip()]

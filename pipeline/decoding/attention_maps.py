@@ -104,7 +104,10 @@ def attended(
 
 
 def _means(rows: np.ndarray, counts: Sequence[int]) -> np.ndarray:
-    """Average the values of each word's tokens: (tokens, ...) becomes (words, ...), float16."""
+    """Average the rows of each word's tokens: (tokens, ...) becomes (words, ...), float16.
+
+    `counts` has the number of tokens of each word.
+    """
     if not counts:
         return rows[:0].astype(np.float16)
     sums = np.add.reduceat(rows[: sum(counts)].astype(np.float32), np.cumsum([0, *counts[:-1]]))

@@ -63,7 +63,10 @@ def place(tokens: list[Token]) -> Token:
 
 
 def before_all(tokens: list[Token]) -> Token | None:
-    """Return one place token for "behind everything else"; None if the words name no side."""
+    """Join the words "behind everything else" to one token: the place of the outermost object on a side.
+
+    Return None if the first word names no side.
+    """
     side = tokens[0].meaning
     return joined(tokens, "PLACE", Place("rank", side=side, rank=1)) if side in SIDES else None
 
@@ -190,9 +193,9 @@ def with_value(tokens: list[Token]) -> Token | None:
 
 
 def before_phrase(tokens: list[Token]) -> Token | None:
-    """Join a place or value to the next noun phrase, as in "originally on the right, the red ball".
+    """Join a place or value to the noun phrase behind it: "originally on the right, the red ball".
 
-    Return None if the place or value is a separate claim (see with_place and with_value).
+    Return the token of the noun phrase with the place or value; None if they are separate claims.
     """
     return (with_place if _with_symbol(tokens, "PLACE") else with_value)([tokens[-1], *tokens[:-1]])
 

@@ -40,9 +40,11 @@ def record_of_files(folder: Path, kind: str) -> dict[str, Any]:
 
 
 def recorded(folder: Path, kind: str) -> dict[str, Mark] | None:
-    """Return the marks in a folder's record: file -> mark. None without a valid record of this kind.
+    """Return the marks in a folder's record: file -> mark.
 
-    A mark is a file's SHA-256, a large file's size, or None if only the file's name is recorded.
+    Returns None if the folder has no valid record, or a record of another kind than `kind`, such as
+    "weights". A mark is a file's SHA-256, or the size of a large file. The mark is None if the file may
+    still change, or if the record is of an earlier version, which has only names.
     """
     try:
         content = read_json(folder / RECORD, "move it away", LARGEST)

@@ -17,7 +17,10 @@ FENCE = "---\n"
 
 
 def card(values: dict[str, Any], template: Path, **variables: Any) -> str:
-    """Return a card: front matter with these values between two lines of `---`, then the filled template."""
+    """Return a card: `values` as YAML front matter between two lines of `---`, then the filled template.
+
+    `variables` are the variables of the Jinja template.
+    """
     environment = jinja2.Environment(
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined
     )

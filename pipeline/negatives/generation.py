@@ -41,7 +41,7 @@ GRAMMARS: dict[Grammar, type[Geometric] | type[Birds]] = {"geometric": Geometric
 def generate(grammar: Grammar, pairs: Sequence[Pair], seed: int) -> Iterator[Negatives]:
     """Yield the negatives of each training and validation pair, made from captions of the pair's split.
 
-    Raises InputError naming a pair with too few negatives.
+    Raises InputError naming a pair for which fewer than NEGATIVES negatives were found.
     """
     training = [caption for pair in of_split(pairs, "train") for caption in pair.captions]
     for split in SPLITS:

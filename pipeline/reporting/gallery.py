@@ -184,7 +184,11 @@ def _card(
 
 
 def embedded_image(results: Results, name: str) -> EmbeddedImage:
-    """Return an image of the dataset, scaled down. Raises InputError if the file has changed."""
+    """Return an image of the dataset, scaled down.
+
+    Raises InputError if the image is not in the dataset's index, or if its file is missing or differs
+    from the hash in the index.
+    """
     if name not in results.images:
         raise InputError(f"{name} is not in the index of {results.dataset}'s images; run `dvc repro`")
     data = read_unchanged(results.root, results.images[name])

@@ -131,9 +131,9 @@ def _measured(words: Sequence[str], half_maps: np.ndarray, boxes: list[Placed]) 
     """Return the localisation scores of one caption, as a dictionary: measure -> score.
 
     The measures are the names in MEASURES. `half_maps` are the attention maps of the words, float16
-    (words, H, W), for one image or for both images together. `boxes` are the change boxes of these
-    images. `pointing_at_object` and `coverage_at_object` use the map of the word that names the
-    changed object. They are None if no word names an object.
+    (words, H, W). They are for the before image or the after image, or have one map for both. `boxes` are
+    the change boxes of these images. `pointing_at_object` and `coverage_at_object` use the map of the word
+    that names the changed object. They are None if no word names an object.
     """
     grid = half_maps.shape[1:]
     shares, hits = inside(boxes, grid), centred(boxes, grid)

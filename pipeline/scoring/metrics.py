@@ -210,7 +210,8 @@ class CiderD:
         """Return the similarities of captions and references, (couples, LONGEST).
 
         A couple is a caption and one of its references. Column n - 1 is for n-grams of n words. A
-        similarity is clipped cosine * length penalty. `weight` has a tf-idf per (n-gram, count).
+        similarity is clipped cosine * length penalty. `weight` is the tf-idf of each term, (terms,); a
+        term is an n-gram with its count in a sentence.
         """
         # Python's ** gives the library's squares; numpy's may differ in the last bit
         square = np.array([value**2 for value in weight.tolist()])

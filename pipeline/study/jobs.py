@@ -129,7 +129,10 @@ def environment() -> dict[str, str]:
 
 
 class Queue:
-    """A queue of tasks whose jobs run at one Place, such as a cluster. A failed job does not stop others."""
+    """A queue of tasks; each becomes a job, a process at a Place (this machine or a cluster).
+
+    A failed job does not stop others.
+    """
 
     def __init__(self, place: Place, tasks: Iterable[Task]):
         self.place = place

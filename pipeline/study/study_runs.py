@@ -227,9 +227,10 @@ def kept_files(run: Run) -> list[str]:
 
 
 def distinct_runs(planned: Sequence[Planned]) -> list[tuple[Planned, Run]]:
-    """Return (planned row, run) for each distinct run.
+    """Return each distinct run once, with the first row of the study's table that needs the run.
 
-    The runs with the first seed, of all rows, come before the runs with other seeds.
+    Runs of several rows are equal if they have equal keys. The runs with the first seed, of all rows,
+    come before the runs with other seeds.
     """
     by_key: dict[str, tuple[Planned, Run]] = {}
     for index in range(max((len(row.runs) for row in planned), default=0)):

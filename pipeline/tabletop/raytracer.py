@@ -264,7 +264,7 @@ def paint(passes, style, solids, masks, shaders, camera, axes, lamps, curves):
 
 @compiled
 def _uneven(passes, line, column):
-    """Return True if one of the four neighbours differs by more than CONTRAST in the first pass."""
+    """Return True if a pixel of passes[0] differs by more than CONTRAST from a direct neighbour."""
     height, width = passes.shape[1:3]
     for direction in range(4):
         near_line = min(max(line + (direction - 1) * (1 - direction % 2), 0), height - 1)

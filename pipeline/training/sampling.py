@@ -92,7 +92,7 @@ def scenes_of(pairs: Sequence[Pair]) -> list[Scene]:
 
 
 def sentences_of(pairs: Sequence[Pair]) -> list[Scene]:
-    """Return the items of CLIP4IDC's training: each changed pair once per caption, with only this caption."""
+    """Return CLIP4IDC's training scenes: each a changed pair with one of its captions."""
     return [
         (replace(pair, captions=(caption,)),)
         for pair in pairs

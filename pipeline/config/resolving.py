@@ -243,8 +243,8 @@ def settings(path: Path, recipe: Recipe) -> Iterator[tuple[str, Any, str]]:
     path: the params.yaml from which the recipe was resolved
 
     The origin is the text "FILE: KEY" of the place where the value is written. If the value is in no file,
-    the origin says that it is a default of pipeline/config/dataset_params.py, or that the model's entry
-    gives it.
+    the origin says that it is a default of pipeline/config/dataset_params.py, or that it comes from the
+    model's Entry, the declaration in the model's package.
     """
     written, entries = _written(path, recipe.dataset)
     model_entry, params_file = f"model.{recipe.model}.", f"{path.name}: "

@@ -52,7 +52,7 @@ def the_object_that(tokens: list[Token]) -> Token | None:
 
 
 def its_position(tokens: list[Token]) -> list[Token] | None:
-    """Return [] for "its position", to remove it; None for another property, as in "its color"."""
+    """Remove "its position": return no tokens, []. Return None (no change) for "its color" and the like."""
     return [] if _with_symbol(tokens, "COLOR")[0].meaning == "position" else None
 
 
@@ -63,10 +63,7 @@ def place(tokens: list[Token]) -> Token:
 
 
 def before_all(tokens: list[Token]) -> Token | None:
-    """Join the words "behind everything else" to one token: the place of the outermost object on a side.
-
-    Return None if the first word names no side.
-    """
+    """Return one place token for "behind everything else"; None if the words name no side."""
     side = tokens[0].meaning
     return joined(tokens, "PLACE", Place("rank", side=side, rank=1)) if side in SIDES else None
 

@@ -31,9 +31,9 @@ def record(kind: str, files: Mapping[str, Mark]) -> dict[str, Any]:
 
 
 def record_of_files(folder: Path, kind: str) -> dict[str, Any]:
-    """Return a record of the files that a folder has now: the kind of the folder, and path -> mark.
+    """Return a record of the files that a folder has now, which the file .made.json holds.
 
-    `kind` is a name such as "weights". The result is the content of the file .made.json.
+    It has the kind of the folder, such as "weights", and path -> mark (SHA-256, or size if large).
     """
     names = [name for name in entries(folder) if name != RECORD and (folder / name).is_file()]
     return record(kind, {name: mark(folder / name, LARGEST_HASHED) for name in names})

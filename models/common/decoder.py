@@ -200,7 +200,7 @@ class TransformerState:
         return trace[self.order].transpose(1, 2).contiguous()
 
     def one_map(self, maps: Tensor) -> Tensor:
-        """Put attention maps, (B, L, N), into the order of the batch's pairs. Return them as (B, L, 1, N)."""
+        """Reorder attention maps, (B, L, N), from search to batch order; return (B, L, 1, N)."""
         return maps[self.order.argsort(), :, None]
 
 

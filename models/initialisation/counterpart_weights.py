@@ -44,9 +44,10 @@ def grid_places(rows: int, columns: int, width: int) -> Tensor:
 
 
 def line_places(count: int, width: int) -> Tensor:
-    """Return an embedding of the row (or column) numbers 0 to `count` - 1, (count, D/2): sines, then cosines.
+    """Return an embedding of row (or column) numbers, 0 to `count` - 1: (count, D/2), D = `width`.
 
-    The frequencies are evenly spaced from 0 to pi. Raises ValueError unless 4 divides D.
+    The first D/4 channels are sines of the number times a frequency, and the others are cosines.
+    The D/4 frequencies are evenly spaced between 0 and pi. Raises ValueError unless 4 divides D.
     """
     if width % 4:
         raise ValueError(f"first_weights: places need a width that is a multiple of 4, not {width}")

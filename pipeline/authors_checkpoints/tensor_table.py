@@ -259,7 +259,8 @@ def sizes_by_name(_: Path, sizes: Sizes, intra: int) -> dict[str, int]:
     """Rename the sizes that were read from a checkpoint: return name -> size.
 
     The keys of `sizes` are letters, for example "D". FIELDS translates a letter to the name of our
-    model's size, for example "width". A letter that FIELDS lacks stays as it is.
+    model's size, for example "width". A letter that FIELDS lacks stays as it is. `intra` is not
+    used; all functions in the field System.our_sizes have the same parameters.
     """
     return {FIELDS.get(letter, letter): size for letter, size in sizes.items()}
 

@@ -86,11 +86,11 @@ ALONE = Ranks(0, 1)
 class Part(Ranks):
     """One of `world` independent processes that share a job. It does not communicate with the others.
 
-    `rank` is the number of the process, from 0. `turn` is a function that returns a context manager for
-    the method `first`. It can be a lock that all processes share; by default, there is no lock.
+    `rank` is the number of the process, from 0. The method `first` does its work inside the context
+    manager that `turn()` returns, for example a shared lock. By default, there is no lock.
     """
 
-    # returns a context in which only one process at a time is
+    # returns a context manager: a lock that the processes share, or nullcontext (no lock)
     turn: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def wait(self) -> None:
@@ -99,8 +99,8 @@ class Part(Ranks):
     def first(self, make: Callable[[], Made]) -> Made:
         """Call `make` in this process, and return its result.
 
-        Every process calls `make`. If the attribute `turn` is a lock, only one process at a time does so,
-        and a later process finds the files that an earlier process has made.
+        Every process calls `make`. If `turn` returns a lock, only one process at a time does so, and a later
+        process finds the files that an earlier process has made.
         """
         with self.turn():
             return make()

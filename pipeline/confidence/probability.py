@@ -149,9 +149,10 @@ def held_out_refits(
     correct: np.ndarray,
     scenes: Sequence[str],
 ) -> np.ndarray:
-    """Return the probability of each caption, (P,), by cross-validation.
+    """Return the probability that each caption is correct, (P,), by cross-validation.
 
-    For the captions of one fold, `fitted` is refitted to the captions of the other folds.
+    For the captions of one fold, `fitted` is refitted to the captions of the other folds. All
+    captions of a scene are in the same fold. The other arguments are those of the function `fit`.
     """
     probabilities = np.zeros(len(signals))
     for fold in _folds(scenes):

@@ -70,7 +70,11 @@ def read_bytes(path: str | Path, largest: int = LARGEST) -> bytes:
 
 
 def _decoded(data: bytes, path: str | Path, remedy: str) -> str:
-    """Return UTF-8 bytes as text. Raises InputError naming the line that is not UTF-8."""
+    """Return UTF-8 bytes as text, without a byte order mark.
+
+    Raises InputError if the bytes are not UTF-8. The message names the line, except for a workbook
+    or a .zip file, and ends with `remedy`, which says what the user can do.
+    """
     data = data.removeprefix(codecs.BOM_UTF8)
     if data[:4] == b"PK\3\4":
         raise InputError(f"{path} is a workbook (.xlsx, .ods) or a .zip; save it as CSV UTF-8; {remedy}")

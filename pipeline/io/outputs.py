@@ -87,7 +87,10 @@ def check_file(path: Path) -> None:
 
 
 def check(path: Path, contents: Contents | None) -> None:
-    """Raise InputError if `path` must not be replaced by a file, or by a folder of the kind `contents`."""
+    """Raise InputError if `path` must not be replaced by the planned output.
+
+    The output is a file if `contents` is None, otherwise a folder of the kind `contents`.
+    """
     check_file(path) if contents is None else contents.check(path)
 
 

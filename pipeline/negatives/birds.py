@@ -167,7 +167,10 @@ class Birds:
         self.counts = Counter(word for caption in training for word in _words(caption))
 
     def source(self, pair: Pair, references: Sequence[str], rng: np.random.Generator) -> "Source":
-        """Return the source of negatives for one pair of the split."""
+        """Return the source of negatives (wrong captions) for one pair of the split.
+
+        references: the pair's captions, in the order in which the source uses them
+        """
         return Source(self, references, rng)
 
 

@@ -87,7 +87,7 @@ class Geometric:
         self.endings = _endings(self.index.documents)
 
     def source(self, pair: Pair, references: Sequence[str], rng: np.random.Generator) -> "Source":
-        """Return the source of negatives for one pair of the split."""
+        """Return the source of negatives (wrong captions) for one pair; `references`: the pair's captions."""
         return Source(self, pair, [plain(caption) for caption in references], rng)
 
 

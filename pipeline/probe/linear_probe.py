@@ -73,7 +73,11 @@ def gather(read: Reader, keys: Sequence[str], labels: np.ndarray, limit: int, de
 
 
 def probe(train: Cells, held_out: Cells) -> Scores:
-    """Fit one classifier per attribute to the cells `train`. Return the accuracy on the cells `held_out`."""
+    """Fit one classifier per attribute to the cells `train`, and test it on the cells `held_out`.
+
+    Return the accuracies, and for comparison the accuracies of always predicting the class that is
+    most frequent in `train`.
+    """
     features, held_out_features = standardised(train.features, held_out.features)
     accuracy, majority = {}, {}
     attributes = track(ATTRIBUTES.items(), "fitting", "attributes", len(ATTRIBUTES))

@@ -228,7 +228,11 @@ def _text(row: Row, source: str, remedy: str) -> str:
 
 
 def _answer(value: Any, source: str, remedy: str) -> str:
-    """Return the first answer in the nested lists that lmms-eval writes."""
+    """Return the first answer in `value`, nested lists that lmms-eval writes.
+
+    Raises InputError if there is no answer. The message begins with `source`, the place of the
+    entry in its file, and ends with `remedy`, which says what the user can do.
+    """
     for _ in range(4):
         if isinstance(value, list) and value:
             value = value[0]

@@ -86,9 +86,9 @@ def _between(solids, among, point, radius, gap, square):
 
 @compiled
 def _visible(solids, among, lamp, point, gap, square):
-    """Return the fraction of a lamp that is visible from `point`.
+    """Return the fraction of a lamp visible from `point`. `among`: bit mask of the solids to test.
 
-    If the four corners of the lamp's grid are all visible or all hidden, the other points are not tested.
+    If the four corners of the lamp's grid are all visible or all hidden, no other point is tested.
     `gap` is the vector from `point` to the lamp's centre, and `square` its squared length.
     """
     near = _between(solids, among, point, 0.0, gap, square) if among else 0

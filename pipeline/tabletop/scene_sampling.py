@@ -42,7 +42,11 @@ class NoRoomError(Exception):
 def change(
     kind: str, before: tuple[SceneObject, ...], view: View, rng: np.random.Generator
 ) -> tuple[int, tuple[SceneObject, ...]]:
-    """Draw a change. Return the changed object's number, and all objects afterwards. Raises NoRoomError."""
+    """Change the scene at random, by a change of the type `kind` (one of CHANGE_TYPES).
+
+    Return the changed object's number, and all objects after the change. Raises NoRoomError if no
+    place or no other colour or material was found for the object.
+    """
     if kind == "add":
         new = new_object(before, view, rng)
         return new.number, (*before, new)
@@ -127,7 +131,10 @@ def sample(settings: Tabletop, number: int, rng: np.random.Generator) -> Scene:
 
 
 def _attempt(settings: Tabletop, number: int, kind: str, count: int, rng: np.random.Generator) -> Scene:
-    """Try once to sample a scene. Raises NoRoomError if the attempt fails."""
+    """Try once to sample the scene `number`. Raises NoRoomError if the attempt fails.
+
+    kind: type of the change; count: number of objects before the change
+    """
     default = View(jittered(CAMERA, 0.5, rng), tuple(jittered(light, 1.0, rng) for light in LIGHTS))
     before: tuple[SceneObject, ...] = ()
     for _ in range(count):

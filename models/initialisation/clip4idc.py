@@ -92,16 +92,16 @@ def compare_in_captioner(
     A token's counterpart is the token at the same place in the other image. This function is for models
     in which no block before the captioner sees both images.
 
-    W: (E, D), weight of the last linear map before the captioner. After the call, the first output
-        channels of this map show the token's image (before or after), the next ones its place.
+    W: (E, D), weight of the last linear map before the captioner. After the call, output channel 0 of
+        this map shows the token's image (before or after), and the next channels show its place.
     places: position embeddings of the tokens of an image, (t, D)
     side: (D,), the vector that is added to each token of the before image and subtracted from each
         token of the after image
     layer: first layer of the captioner's encoder; None: only `W` is initialised, and None is returned
 
-    Returns directions in the space of the output of `layer`, in three tensors: (E, E/2) for a token's
-    difference from its counterpart, (E,) for the size of this difference, and (E,) for the token's
-    image. Raises ValueError if E is odd and `layer` is not None.
+    Returns three tensors, which are directions in the space of the output of `layer`: (E, E/2) for the
+    difference of a token from its counterpart, (E,) for the size of this difference, and (E,) for the
+    token's image. Raises ValueError if E is odd and `layer` is not None.
     """
     directions = torch.cat([side[None], weights.whitening(places)[0]])  # those of places: the strongest first
     W.copy_(torch.linalg.qr(directions.T, mode="complete").Q[:, : len(W)].T)

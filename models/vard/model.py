@@ -1,10 +1,10 @@
 """VARD: viewpoint-adaptive representation disentanglement (Tu et al., TIP 2023).
 
 The module PERL relates the cells of an image to each other and to their positions. The module URD subtracts
-from each image the part that both images share. The rest, D, determines the attention maps. Equations:
-docs/methods.md, "VARD".
+from each image the part that both images share. The result is the difference D, from which the attention maps
+are computed. Equations: docs/methods.md, "VARD".
 B: pairs; C: feature channels; H x W: grid; N: cells of an image; A: width; h: heads; d = A/h. U: an image's
-cells after the first layer; D: the difference. U and D are (B, N, A).
+cells after the linear map `cells`; D: the difference. U and D are (B, N, A).
 """
 
 from dataclasses import dataclass

@@ -251,8 +251,9 @@ def _scores(trained: Trained, weights: Path, lab: Path) -> dict[str, Any]:
 def _summaries(trained: Trained, weights: Path, lab: Path) -> dict[int, Mapping[str, Any]]:
     """Return the scores of all runs with the dataset and model of `trained`: seed -> summary of scores.
 
-    There is one run per seed. A run whose scores were computed with other weights is left out. Raises
-    InputError if the run with the seed of `trained` is such a run.
+    There is one run per seed. `weights` are the weights of `trained`. The weights of the other seeds are
+    in data/weights of the repository `lab`. A run whose scores were not computed with the weights of its
+    seed is left out. Raises InputError if this is the run with the seed of `trained`.
     """
     runs = Path(trained.run).parent
     summaries: dict[int, Mapping[str, Any]] = {}

@@ -96,7 +96,7 @@ def with_macros(text: str, macros: Mapping[str, str]) -> str:
 def _forms(verb: str, mark: str) -> tuple[str, ...]:
     """Return four forms of a verb, such as "move", "moves", "moved" and "moving".
 
-    If `mark` has ++, the last letter is doubled, as in "swapped".
+    `mark` is "++" if the last letter is doubled, as in "swapped"; any other value has no effect.
     """
     stem = verb + verb[-1] if mark == "++" else verb.removesuffix("e")
     if re.search(r"[^aeiou]y$", verb):

@@ -35,8 +35,8 @@ def row_of(pair: Pair, seed: int | None, licence: str) -> dict[str, Any]:
 def pair_of(row: Mapping[str, Any], split: str = "") -> Pair:
     """Convert a row of metadata.parquet, of a shard's JSON or of datasets.load_dataset to a Pair.
 
-    If the row has images instead of file names, the pair's file names are empty. Raises InputError for a
-    wrong or missing key. The message names the key.
+    `split` becomes the pair's split; the row has none. If the row has images instead of file names, the
+    pair's file names are empty. Raises InputError for a wrong or missing key. The message names the key.
     """
     names = [field.name for field in fields(Pair) if field.name not in OTHER]
     record = {key: row[key] for key in names if key in row}

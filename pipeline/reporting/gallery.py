@@ -70,9 +70,10 @@ def phrases(attended: Attended) -> list[str]:
 
 
 def percents(attended: Attended) -> list[list[int]]:
-    """Return, for each word, the weights in percent that the decoder gives to its inputs.
+    """Return, for each word, the K weights in percent that the decoder gives to its input vectors.
 
-    The result has a list of numbers for each word. It is empty if the decoder gives no weights.
+    The names of the K inputs are `attended.weighed`, for example before, difference and after. The result
+    is empty if the decoder gives no weights.
     """
     if attended.weights is None:
         return []

@@ -39,8 +39,9 @@ def name_in_file(starts: Mapping[str, str], name: str) -> str | None:
 
 
 def take_over(model: Trainable, path: Path) -> None:
-    """Load tensors from CLIP's file `path` into the model; the model's attribute `starts` selects them.
+    """Load tensors from CLIP's file `path` into the model.
 
+    The model's attribute `starts` selects them: prefix of names in the model -> prefix in the file.
     Raises InputError if the file cannot be read, or if a tensor is missing or has another shape.
     """
     weights = model.state_dict()

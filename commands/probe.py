@@ -60,11 +60,11 @@ def probe(arguments: argparse.Namespace) -> None:
 
 
 def probe_labelled(arguments: argparse.Namespace, store: FeatureStore, grids: ImageGrids) -> dict[str, Any]:
-    """Train a probe on rendered cells, and test it on cells of the labelled images.
+    """Train a linear probe of the cells' attributes on rendered cells, and test it on labelled images.
 
     Only cells with the centre of an object are used. `grids` computes the labelled images' features.
-    A second classifier separates rendered cells from labelled cells; its accuracy is `told_apart`.
-    Prints and returns the scores.
+    A second linear classifier tells rendered from labelled cells; its accuracy is `told_apart`. Prints
+    and returns the scores.
     """
     train = read_cells(arguments, store, "train", grid_labels.centres)
     held_out = read_cells(arguments, store, arguments.split, grid_labels.centres)

@@ -28,7 +28,10 @@ STD = (0.229, 0.224, 0.225)  # their standard deviation
 
 
 class Stages(nn.Sequential):
-    """First ResNet-101 stages; input: images, (B, 3, S, S); output: maps, (B, C, S/s, S/s), finest first."""
+    """First stages of ResNet-101, which compute feature maps from images, (B, 3, S, S).
+
+    The output is a list with a map, (B, C, S/s, S/s), for each stride s, finest first. C depends on s.
+    """
 
     def __init__(self, strides: tuple[int, ...]):
         super().__init__()

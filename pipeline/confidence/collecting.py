@@ -42,7 +42,7 @@ class Collected:
 
     @property
     def signals(self) -> np.ndarray:
-        """Signals of the captions, (P, S)."""
+        """The S numbers by which each caption's probability is predicted (signals.py), (P, S)."""
         return np.stack([caption.numbers for caption in self.captions])
 
     @property

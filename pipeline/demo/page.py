@@ -64,7 +64,7 @@ class Events:
         return self._answered(lambda: drawn_scenes.draw(self.settings, kind, viewpoint, number))
 
     def uploaded(self, before: str | None, after: str | None) -> str:
-        """Caption two uploaded image files."""
+        """Caption two uploaded image files. Return HTML: the captions, or a message if one is missing."""
         if not before or not after:
             return pair_html.refusal(InputError("Choose a before and an after image first"))
         return self._answered(lambda: PairImages(Path(before), Path(after), None))

@@ -25,7 +25,7 @@ def _codes() -> dict[str, str]:
 
 
 def coded(tokens: Sequence[Token]) -> str:
-    """Return the encoded tokens: one character per token."""
+    """Return a string with one character per token, its symbol's code, for the regular expressions."""
     return "".join(_codes()[token.symbol] for token in tokens)
 
 

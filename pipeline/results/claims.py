@@ -36,8 +36,7 @@ LEAST_SEEDS = 3  # fewer seeds do not show the spread
 class Finding:
     """Result of checking a claim "model a is better than model b" with one metric.
 
-    `difference` compares the scores of the better and the worse model of the claim. `margin` is in the
-    same unit: scores are fractions.
+    `difference` is the score of a minus the score of b, with its interval. Scores are fractions.
     """
 
     result: str

@@ -122,8 +122,9 @@ class ScoredPair(BaseModel):
     """A line of pairs.jsonl: the scores of one caption.
 
     `right` judges only whether the caption correctly reports a change or no change. `true` judges all
-    parts of the caption by the scene. `fits` does this, too, but accepts a caption that also fits
-    another object. `agrees` judges all parts by the references, if the scene is unknown. None: unknown.
+    parts of the caption by the scene; an ambiguous caption, which also fits another object, is not true.
+    `fits` is the same, but accepts ambiguous captions. `agrees` judges all parts by the references, if
+    the scene is unknown. None: unknown.
     """
 
     pair_id: str

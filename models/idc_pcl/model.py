@@ -127,7 +127,7 @@ class MaskedCaptioner(Captioner):
         """Return the cross-entropies of masked words (`cap`) and of a classifier of changed pairs (`judge`).
 
         before, after: cells of both images, (B, N, C) each
-        tokens: R consecutive captions of each pair, padded with NULL
+        tokens: k captions of each pair, (k*B, L), which are consecutive, padded with NULL
         parts: has no effect
         labels: which pairs are changed; without labels, no pair counts for `judge`
 

@@ -33,9 +33,9 @@ FEW = 20  # minimum number of labelled pairs for a refit; their scenes must numb
 class Calibrated:
     """A calibration, the lines to print about it, and the captions on which it was measured.
 
-    `measured` has one key. It maps "test" (test pairs of the repository) to the P captions and their
-    probabilities of being correct, (P,). Or it maps "labelled" (pairs that a user labelled) to the same,
-    with the probabilities before the calibration was fitted to these pairs.
+    `measured` has one key: "test" (test pairs of the repository) or "labelled" (pairs that a user
+    labelled). Its value is the P captions, and their probabilities of being correct, (P,). The
+    probabilities of labelled pairs are those of the earlier calibration.
     """
 
     calibration: Calibration

@@ -66,7 +66,7 @@ def write_code(out: Path) -> None:
 def sections(everything: Params, tree: dict[str, Any], dataset: str) -> dict[str, Any]:
     """Return a dataset's settings by section, with the hashes of the files that a section names.
 
-    `tree` is the content of params.yaml and datasets.yaml. `everything` is the same content, validated.
+    `everything` has all settings. `tree` has the same settings as nested dictionaries.
     """
     found: dict[str, Any] = everything.of(dataset).model_dump()
     for section, files in named_files.of_dataset(tree, dataset).items():

@@ -230,8 +230,8 @@ class TransformerDecoder(Unweighed, nn.Module):
 
         Captions have <START> and <END>, and are padded with NULL; the k captions of a pair are consecutive.
         With `keep_layers`, the result includes each layer's states. If `padding_is_key` is false, no position
-        attends to padding. These settings change only the outputs at padding, which are meaningless. They are
-        zero where a CPU skips them.
+        attends to padding. Outputs at words do not depend on this setting, but outputs at padding do. On a
+        CPU, outputs at padding are zero if `padding_is_key` is true and `keep_layers` is false.
         """
         x, read = self.embed(tokens[:, :-1]), tokens[:, :-1] != NULL
         packs = x.device.type == "cpu" and padding_is_key and not keep_layers

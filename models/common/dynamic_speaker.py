@@ -282,7 +282,7 @@ LOSS = {"maps": 2.5e-3, "entropy": 1e-4}  # default weights of the loss terms
 
 
 def map_size(difference: Attended, changed: Tensor) -> Tensor:
-    """Return the mean over changed pairs and both images of sum(sigmoid(map logits)), over the cells."""
+    """Return the sum of sigmoid(map) over the cells, averaged over both images and the changed pairs."""
     sizes = difference.maps.float().sigmoid().sum(-1).mean(-1)  # B
     return (changed * sizes).sum() / total(changed.sum()).clamp(min=1)
 

@@ -199,8 +199,8 @@ def _id(row: Row, source: str, pairs: Sequence[Pair], pair_ids: set[str], remedy
 
     The result is the entry's first id that is in `pair_ids`, or its first id if `pairs` is empty.
     Without such an id, doc_id or index is a position in `pairs`, counted from 0. Raises InputError if
-    no pair is found. The message names the entry by `source`. If the entry has none of the keys IDS,
-    the message ends with the advice `remedy`.
+    no pair is found. The message names the entry by `source`. If the entry has neither an id nor a
+    position, the message ends with the advice `remedy`.
     """
     document = row.get("doc")
     objects: list[Row] = [document, row] if isinstance(document, dict) else [row]
@@ -210,8 +210,8 @@ def _id(row: Row, source: str, pairs: Sequence[Pair], pair_ids: set[str], remedy
     position = str(row.get("doc_id", row.get("index", "")))
     if position.isdecimal() and len(position) < 10 and int(position) < len(pairs):
         return pairs[int(position)].pair_id
-    if unknown := ids or [position] * bool(position):
-        raise InputError(f"{source}: {unknown[0][:80]!r} is no pair of this split; use the ids of the pairs")
+    if unknown := ids[0] if ids else position:
+        raise InputError(f"{source}: {unknown[:80]!r} is no pair of this split; use the ids of the pairs")
     raise InputError(f"{source} has no id ({', '.join(IDS)} or doc_id); {remedy}")
 
 

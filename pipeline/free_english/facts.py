@@ -76,7 +76,7 @@ class Facts:
         else:
             sights = [self.before if claim.when == "before" else self.after]
         fits = [_enough(phrase, len(matching(phrase, sight))) for sight in sights]
-        is_true = all(fits) if claim.when == "both" else any(fits)
+        is_true = all(fits) if claim.when == "both" and not claim.negated else any(fits)
         return "" if is_true != claim.negated else KIND
 
     def _same_faults(self, claim: Claim) -> str:

@@ -59,7 +59,7 @@ def _together(claims: Sequence[Claim]) -> list[Claim]:
         elif claim.kind == EXISTS and claim.when == "before" and same and result[same[-1]].new:
             # "shiny now and it was not before"
             result.append(replace(claim, kind=STATE, new=result[same[-1]].new))
-        elif claim.kind == EXISTS and claim.negated and not views:
+        elif claim.kind == EXISTS and claim.negated and not views and claim.when != "both":
             kind = "add" if claim.when == "before" else "drop"
             result.append(replace(claim, kind=kind, negated=False, when=""))
         else:

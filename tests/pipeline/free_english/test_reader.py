@@ -90,6 +90,20 @@ def test_a_wrong_claim_is_quoted():
     assert [each.verdict for each in judged_claims(text, SCENES["color"])] == ["correct", "wrong"]
 
 
+@pytest.mark.parametrize(
+    ("text", "faults"),
+    [
+        ("The small yellow cylinder turned cyan. There is no brown cube in either image.", ""),
+        ("The small yellow cylinder turned cyan. No brown cube is present in both images.", ""),
+        ("The small yellow cylinder turned cyan. There is no purple cube in either image.", "k"),
+        ("The small yellow cylinder turned cyan. There is no yellow cylinder in either image.", "k"),
+    ],
+)
+def test_an_object_that_is_in_neither_image_was_not_removed(text, faults):
+    verdict = judge_free(text, SCENES["color"])
+    assert (verdict.true, verdict.faults) == (not faults, faults)
+
+
 @given(st.text() | st.lists(st.sampled_from([*WORDS, ",", ".", "'s"]), max_size=25).map(" ".join))
 def test_any_text_is_read_the_same_way_twice(text):
     found = read(text)

@@ -25,7 +25,7 @@ def main() -> None:
     add("--confidence", type=to_read, help="the confidence.json to refit (default: the weights')")
     add("--beam", type=beam, default=1, help="as decode.beam")
     add("--length-penalty", type=length_penalty, default=0.0, help="as decode.length_penalty")
-    add("--out", type=file_to_write, help="default: in the package, else data/confidence of the laboratory")
+    add("--out", type=file_to_write, help="default: in the package, else data/confidence of --lab")
     add("--figure", type=file_to_write, help="an SVG to write: wrong captions against coverage")
     arguments = parsed(parser)
     check_exist([arguments.weights], "name a folder of weights or a package, such as demo/clip4idc")

@@ -127,7 +127,7 @@ def _tasks(recipe: Recipe, own: OwnSettings, shape: tuple[int, int, int]) -> dic
     The model's switches select the phases and the tasks. Raises InputError if the settings of a phase, or
     the weight of a task, are missing.
     """
-    all_settings = recipe.adapt
+    all_settings = dict(recipe.adapt)
     for phase in reversed(recipe.entry.phases_of(switches_of(recipe.model, recipe.dataset, recipe.settings))):
         key = f"params.yaml: dataset.{recipe.dataset}.own.{recipe.entry.own}.{phase.settings}"
         settings: Pretrain | None = getattr(own, phase.settings)

@@ -88,9 +88,9 @@ def _missing_stages(stages: Stages, good_stages: Stages) -> list[str]:
     The result is then empty.
     """
     names, good_names = list(stages), list(good_stages)
-    if len(stages[names[-1]]["outs"]) < len(good_stages.get(names[-1], {}).get("outs", [])):
-        return good_names[len(names) - 1 :]
-    return good_names[len(names) :] if names == good_names[: len(names)] else []
+    is_short = len(stages[names[-1]]["outs"]) < len(good_stages.get(names[-1], {}).get("outs", []))
+    complete = names[:-1] if is_short else names
+    return good_names[len(complete) :] if complete == good_names[: len(complete)] else []
 
 
 def _good_text(root: Path) -> str | None:

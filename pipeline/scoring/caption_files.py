@@ -210,7 +210,7 @@ def _id(row: Row, source: str, pairs: Sequence[Pair], pair_ids: set[str], remedy
     position = str(row.get("doc_id", row.get("index", "")))
     if position.isdecimal() and len(position) < 10 and int(position) < len(pairs):
         return pairs[int(position)].pair_id
-    if unknown := ids[0] if ids else position:
+    if unknown := [*ids, position][0] if pairs else "":
         raise InputError(f"{source}: {unknown[:80]!r} is no pair of this split; use the ids of the pairs")
     raise InputError(f"{source} has no id ({', '.join(IDS)} or doc_id); {remedy}")
 

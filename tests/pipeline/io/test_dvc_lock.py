@@ -60,10 +60,19 @@ def grown(stages):
     return stages | {"z": {"cmd": "z", "outs": [{"path": "z", "md5": "0", "size": 1}]}}
 
 
+def of_another_commit(stages):
+    """Remove a stage in the middle, and the first output of the last stage."""
+    last = stages[NAMES[-1]]
+    return {name: stages[name] for name in NAMES if name != NAMES[3]} | {
+        NAMES[-1]: last | {"outs": last["outs"][1:]}
+    }
+
+
 @pytest.mark.parametrize(
     "change",
     [
         grown,
+        of_another_commit,
         lambda stages: stages | {NAMES[0]: stages[NAMES[0]] | {"cmd": "another"}},
         lambda stages: {name: stages[name] for name in NAMES if name != NAMES[3]},  # of another commit
     ],

@@ -105,6 +105,7 @@ def test_other_pairs_are_named(file):
     assert "'9.png' is no pair of this split" in refused(lambda: read_predictions(path, PAIRS))
     path = file(lines([{"doc_id": 9, "caption": "x"}]))
     assert "'9' is no pair of this split" in refused(lambda: read_predictions(path, PAIRS))
+    assert "has no id" in refused(lambda: read_results(path))
     with pytest.raises(InputError, match=r"answers lacks pairs(?s:.)*1\.png"):
         read_predictions(file(lines(rows("id", "caption")[:1])), PAIRS)
 

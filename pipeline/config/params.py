@@ -259,10 +259,10 @@ def _file_of(error: ValidationError, path: str | Path) -> str | Path:
     """Return the file that contains the wrong key: `path` (params.yaml), or datasets.yaml next to it."""
     key, name, section = (*error.errors()[0]["loc"], None, None, None)[:3]
     published = Path(path).with_name(PUBLISHED)
-    if key != "dataset" or not published.exists():
+    if key != "dataset" or not published.exists() or name not in read_yaml(published, REMEDY):
         return path
-    entry = read_yaml(path, REMEDY)["dataset"].get(name) or {}
-    return path if section in entry or name not in read_yaml(published, REMEDY) else published
+    own = read_yaml(path, REMEDY)["dataset"].get(name, {})
+    return path if not isinstance(own, dict) or section in own else published
 
 
 def _with_published(entries: dict[Any, Any], path: Path) -> dict[Any, Any]:
@@ -284,7 +284,7 @@ def _with_like(entries: dict[Any, Any], name: Any, path: str | Path) -> Any:
         return entry
     like = entries.get(entry["like"]) if isinstance(entry["like"], str) else None
     if not isinstance(like, dict) or "like" in like:
-        names = ", ".join(str(key) for key, value in entries.items() if "like" not in (value or ()))
+        names = ", ".join(str(k) for k, v in entries.items() if isinstance(v, dict) and "like" not in v)
         raise InputError(f"{path}: dataset.{name}.like must name one of {names}, not {entry['like']!r}")
     shared = {key: value for key, value in like.items() if key != "prepare"}
     return _merged(shared, {key: value for key, value in entry.items() if key != "like"})

@@ -63,6 +63,8 @@ def test_the_committed_file():
         ("loss.lambda_cv", float("nan"), "loss.lambda_cv"),
         ("dataset.mine", {"like": "tabletop"}, "the key dataset.mine.prepare is missing"),
         ("dataset.mine", OWN_PLACE | {"like": "nowhere"}, "dataset.mine.like"),
+        ("dataset.mine", 5, "dataset.mine"),
+        ("dataset", {"mine": OWN_PLACE | {"like": "nowhere"}, "other": 5}, "dataset.mine.like"),
     ],
 )
 def test_a_wrong_value_is_named_by_its_key(tmp_path, path, value, named):
@@ -137,6 +139,12 @@ def test_params_override_published_values(tmp_path):
     assert list(found) == ["tabletop", "clevr_dc", "mine"]
     assert found["clevr_dc"] == real.model_copy(update={"train": real.train.model_copy(update={"batch": 3})})
     assert found["mine"].train == found["clevr_dc"].train
+
+
+@pytest.mark.parametrize("value", [5, "x", None])
+def test_an_entry_that_is_no_mapping_is_refused(tmp_path, value):
+    with pytest.raises(InputError, match=r"params\.yaml.*dataset\.clevr_dc"):
+        params.load(with_published(tmp_path, {"clevr_dc": value}, {}))
 
 
 def test_defaults_of_a_phase(tmp_path):

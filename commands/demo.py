@@ -64,7 +64,11 @@ def main() -> None:
 
 
 def load_captioners(paths: list[Path], lab: Path) -> "dict[str, PairCaptioner]":
-    """Load a captioner for each package or folder of weights in `paths`. Return name -> captioner."""
+    """Load a captioner for each package or folder of weights in `paths`. Return name -> captioner.
+
+    A name is "MODEL, seed SEED", and also has the path in brackets if an earlier captioner has this
+    name. `lab` is the root of the repository.
+    """
     from pipeline.captioning import PairCaptioner
 
     captioners: dict[str, PairCaptioner] = {}
@@ -98,7 +102,11 @@ def scene_settings(captioners: "Captioners", lab: Path) -> Tabletop:
 def serve(
     captioners: "Captioners", drawn: Tabletop, port: int | None, opens_browser: bool, limits: "Limits"
 ) -> None:
-    """Serve the page until the user stops it. Raises InputError if the port is taken."""
+    """Serve the page until the user stops it. Raises InputError if the port is taken.
+
+    drawn: settings for rendering the page's scenes
+    port: None for the first free port from 7860 on
+    """
     # imported late: Gradio reads the environment on import, and importing takes seconds
     from starlette.middleware import Middleware
 

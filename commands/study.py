@@ -91,7 +91,10 @@ def study(arguments: argparse.Namespace) -> None:
 def _run(
     root: Path, missing: Sequence[tuple[Planned, Run]], base: Base, place: Place, commits: bool
 ) -> list[str]:
-    """Run a job for each missing run. Return a line for each failed run."""
+    """Run a job for each missing run. Return a line for each failed run.
+
+    `commits`: True if all outputs of the runs are kept in DVC's cache (the option --commit).
+    """
     tasks = [RunTask(run, base, commits, partial(_store_results, root, row, run)) for row, run in missing]
     return Queue(place, tasks).run()
 

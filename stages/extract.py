@@ -127,7 +127,10 @@ def fill_pretraining(arguments: argparse.Namespace, ranks: Ranks) -> Filled:
 
 
 def finish(arguments: argparse.Namespace, start: float, filled: Filled, ranks: Ranks) -> None:
-    """Write the provenance, then move the store to --out. If writing fails, the filled store is kept."""
+    """Write the provenance, then move the store to --out. If writing fails, the filled store is kept.
+
+    `start` is the time.monotonic() at which the stage started. `ranks` has the number of processes.
+    """
     writer, attributes = filled
     counts = {"images": len(attributes["keys"]), "processes": ranks.world}
     provenance.write(STAGE, arguments.provenance, time.monotonic() - start, **counts)
@@ -146,7 +149,9 @@ def extract(
 ) -> Filled:
     """Fill a store with a backbone's feature grids. Return its writer and its attributes.
 
-    If the settings ask for standardised features, the statistics are those of the images `train`.
+    precision: "bfloat16", "float32" or "auto"
+    train: images whose statistics standardise the features, if `store_spec` asks for this
+    ranks: this process's place in the group of processes that fill the store
     """
     network, weights_id = backbone_weights.load(store_spec)
     extractor = extraction.Extractor(network, root, index, store_spec, precision)
@@ -160,7 +165,11 @@ def extract(
 
 
 def import_npy(folder: Path, out: Path, store_spec: Spec, index: list[Indexed]) -> Filled:
-    """Fill a store with features from .npy files."""
+    """Fill a store with features from the .npy files in `folder`. Return its writer and its attributes.
+
+    The store is in a temporary folder until `finish` moves it to `out`. Raises InputError if an image
+    of `index` has no file, or a wrong file.
+    """
     shape = grid_shape(store_spec)
     files = npy_import.locate(folder, [image.name for image in index], shape)
     keys = ("import", repr(store_spec), repr(index), npy_import.fingerprint(files))

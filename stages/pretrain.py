@@ -96,7 +96,8 @@ def other_inputs(arguments: argparse.Namespace, recipe: Recipe, phase: EarlierPh
 def negatives(arguments: argparse.Namespace, dataset: str) -> OtherInputs:
     """Return the negatives (wrong captions) of the dataset's pairs, for the task fda, as OtherInputs.
 
-    Without --negatives, they are generated. Raises InputError if that file does not fit the pairs.
+    They are read from the file --negatives, or generated without this option. Raises InputError if the
+    captions of a pair in this file differ from those of the dataset.
     """
     pairs = read_pairs(arguments.pairs)
     if arguments.negatives:
@@ -111,7 +112,10 @@ def negatives(arguments: argparse.Namespace, dataset: str) -> OtherInputs:
 
 
 def negatives_in(path: Path, remedy: str) -> OtherInputs:
-    """Read a file of negatives. If the file is missing, the InputError ends with `remedy`: what to do."""
+    """Read a file of negatives. Return them, with a hash of the file, as OtherInputs.
+
+    Raises InputError if the file is missing or wrong. Its message ends with `remedy`: what to do.
+    """
     return OtherInputs(read_negatives(path, remedy), keys=(sha256(read_text(path, remedy)),))
 
 

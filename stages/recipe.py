@@ -50,7 +50,11 @@ def main() -> None:
 
 
 def write_inputs(recipe: Recipe, arguments: argparse.Namespace) -> None:
-    """Write the hashes of the run's inputs. Raises InputError if a file is missing."""
+    """Write the hashes of the run's inputs to the file --inputs.
+
+    Raises InputError if --features or an input file is missing, or if training would replace imported
+    weights that have no other copy.
+    """
     if arguments.features is None:
         raise InputError("--inputs needs --features, the folder of the dataset's stores; add it")
     store = Path(store_of(arguments.features, recipe.input))

@@ -103,7 +103,11 @@ def run_earlier(
 
 
 def check_trained(arguments: argparse.Namespace, recipe: Recipe, folder: Path) -> None:
-    """Raise InputError if the weights that the reward phase starts from belong to another run."""
+    """Raise InputError if the weights in `folder`, from which the reward phase starts, do not fit the run.
+
+    They must have the seed, and all settings of `recipe` except `reinforce`. They must also fit the
+    vocabulary and the feature store.
+    """
     check(arguments, recipe)
     _, trained = trained_model.load(folder)
     settings = {key: value for key, value in recipe.train.items() if key != "reinforce"}

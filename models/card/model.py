@@ -134,13 +134,14 @@ class Distilling(nn.Module):
 
         before, after: cells of the two images, (B, N, D) each
 
-        Each cell attends to the cells of the other image. The result of this attention is the cell's shared
-        content. Three results are returned:
+        Each cell attends to the cells of the other image. A transformer block turns the result into the
+        cell's shared content. With the switch common_exchange "sequential", the after image attends to the
+        shared content of the before image instead of its cells. Three results are returned:
 
         - shared content of the before image, (B, N, D)
         - shared content of the after image, (B, N, D)
-        - queries of the after image and keys of the before image, (B, h, N, d) each, of the attention from
-          the after image to the before image. Queries and keys of the other attention are not returned.
+        - queries and keys, (B, h, N, d) each, of the attention of the after image. Queries and keys of the
+          other attention are not returned.
         """
         block, attention = self.common_block, self.common_block.attention
         b = block.rest(before, attention(before, after))
@@ -199,7 +200,7 @@ def kernel(x: Tensor) -> Tensor:
 
 
 def card(sizes: TransformerSizes, switches: CardSwitches, *, dropout: float, temperature: float) -> Captioner:
-    """Build CARD. `temperature` is the initial value of the learned temperature."""
+    """Build CARD. `temperature` is the initial value of the learned temperature in the loss L_con."""
     terms: dict[str, Regulariser] = {"con": Consistency(temperature), "ind": Independence()}
     left_out = {"both": (), "consistency": ("ind",), "independence": ("con",), "none": ("con", "ind")}
     for name in left_out[switches.terms]:

@@ -108,10 +108,10 @@ def layer(sizes: ClipSizes, dropout: float) -> DecoderLayer:
 
 
 def deviation(sizes: ClipSizes, switches: ClipSwitches) -> float:
-    """Return the standard deviation of the captioner's initial weights.
+    """Return the standard deviation of the initial weights of the captioner's linear maps.
 
     It is DEVIATION with the switch `first_weights: clip`. It is 1/sqrt(E) with `first_weights:
-    counterpart`, because DEVIATION is too small if E < 512.
+    counterpart`, because DEVIATION is too small if the width E is below 512.
     """
     return DEVIATION if switches.first_weights == "clip" else sizes.joint**-0.5
 

@@ -204,9 +204,11 @@ def captioner(
     dropout: float,
     coef: float,
 ) -> Captioner:
-    """Build a captioner (CLIP4IDC section 2.4, appendix B); `encoding`: image encoder, `inter`: pair encoder.
+    """Build a captioner from the image encoder `encoding` and the pair encoder `inter`.
 
-    Raises ValueError if the captioner uses CLIP's word embeddings but the text encoder has another width.
+    See CLIP4IDC section 2.4 and appendix B. `coef` is the factor of the learning rate of CLIP's layers.
+    Raises ValueError if the captioner uses CLIP's word embeddings, but their width (`sizes.text_width`)
+    is not the captioner's width (`sizes.joint`).
     """
     clips_words = switches.words == "clip"
     if clips_words and sizes.text_width != sizes.joint:
@@ -234,6 +236,7 @@ def clip4idc(
 ) -> Captioner:
     """Build CLIP4IDC's captioner.
 
+    `coef_lr` is the factor of the learning rate of CLIP's layers (see the function `captioning`).
     `temperature` has no effect here. It is a setting of the retrieval model, which is trained before.
     """
     encoding = ImageEncoder(sizes, switches, sizes.intra)
@@ -241,12 +244,18 @@ def clip4idc(
 
 
 def no_adapt(sizes: ClipSizes, switches: ClipSwitches, *, dropout: float, coef_lr: float) -> Captioner:
-    """Build CLIP4IDC's captioner for training without the adaptation (Table 4)."""
+    """Build CLIP4IDC's captioner for training without the adaptation (Table 4).
+
+    `coef_lr` is the factor of the learning rate of CLIP's layers.
+    """
     return clip4idc(sizes, switches, dropout=dropout, coef_lr=coef_lr, temperature=1.0)
 
 
 def clip_ft(sizes: ClipSizes, switches: ClipSwitches, *, dropout: float, coef_lr: float) -> Captioner:
-    """Build CLIP-FT (Table 4): CLIP's blocks see single images, and only the captioner sees both."""
+    """Build CLIP-FT (Table 4): CLIP's blocks see single images, and only the captioner sees both.
+
+    `coef_lr` is the factor of the learning rate of CLIP's layers (see the function `captioning`).
+    """
     encoding = ImageEncoder(sizes, switches, sizes.intra + sizes.inter)
     return captioner(sizes, switches, encoding, SeparateEncoder(sizes), dropout, coef_lr)
 

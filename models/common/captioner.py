@@ -249,7 +249,10 @@ def initialise_jointly(attention: MultiHeadAttention) -> None:
 
 
 def split(record: Record, parts: int) -> list[Record]:
-    """Split a record of a batch, such as Difference or Words, into `parts` equal parts."""
+    """Split a record of a batch, such as Difference or Words, into `parts` equal parts.
+
+    Each tensor is split along its first axis, the batch.
+    """
 
     def part(number: int) -> Callable[[Tensor], Tensor]:
         return lambda x: x.chunk(parts)[number]

@@ -36,7 +36,7 @@ class RealWords:
     """
 
     def __init__(self, read: Tensor | None):
-        """Store which positions have a word: `read`, (k*B, L), is true there. None: nothing is packed."""
+        """Store `read`, (k*B, L), True at positions with a word. None: `pack` and `unpack` return x."""
         self.read, self.indices = read, None if read is None else read.flatten().nonzero()[:, 0]
 
     def pack(self, x: Tensor) -> Tensor:
@@ -44,7 +44,7 @@ class RealWords:
         return x if self.indices is None else x.flatten(0, 1).index_select(0, self.indices)
 
     def unpack(self, x: Tensor) -> Tensor:
-        """Return x, (T, D), in its form before `pack`: (k * B captions, L, D), with zeros at padding."""
+        """Undo `pack`: return x, (T, D), as (k*B, L, D), with zeros at the positions without a word."""
         if self.read is None or self.indices is None:
             return x
         unpacked = x.new_zeros(self.read.numel(), x.shape[-1])
@@ -131,13 +131,13 @@ class DecoderLayer(nn.Module):
 
 
 class Past:
-    """Keys and values of one decoder layer in a search: those of the memory, and those of the words so far.
+    """Keys and values of one decoder layer in a search, for the memory and for the words so far.
 
-    The tensors have room for `longest` words from the start, so that no new word needs a copy.
+    From the start, the tensors have room for captions of `longest` words, so no new word needs a copy.
     """
 
     def __init__(self, keys: Tensor, values: Tensor, longest: int, beam: int):
-        """Store the memory's keys and values, (B, h, N, d); `beam`: captions per pair; `longest`: words."""
+        """Store the memory, (B, h, N, d) each; make room for `beam` captions of `longest` words per pair."""
         self.memory_keys, self.memory_values = keys, values
         self.beam, self.left = beam, len(keys)
         B, h, _, d = keys.shape
@@ -200,7 +200,7 @@ class TransformerState:
         return trace[self.order].transpose(1, 2).contiguous()
 
     def one_map(self, maps: Tensor) -> Tensor:
-        """Reorder attention maps, (B, L, N), from search to batch order; return (B, L, 1, N)."""
+        """Reorder maps, (B, L, N), from the search's order of pairs to the batch's; return (B, L, 1, N)."""
         return maps[self.order.argsort(), :, None]
 
 
@@ -220,7 +220,7 @@ class TransformerDecoder(Unweighed, nn.Module):
         raise NotImplementedError
 
     def memory_of(self, difference: Difference, number: int) -> Tensor:
-        """Return the memory that layer `number` attends to: (B, N, D)."""
+        """Return the tensor, (B, N, D), that layer `number` attends to; here the same for all layers."""
         return difference.memory
 
     def forward(

@@ -170,10 +170,10 @@ class Exchange:
     """
 
     def __init__(self, ended: Tensor):
-        """Compute which ended rows are exchanged with which unfinished rows.
+        """Find the rows that are exchanged: ended rows among the first n, unfinished rows after them.
 
-        `ended`, (rows,), is true for the pairs that have ended. The search computes only the first n rows
-        afterwards.
+        `ended`, bool (rows,), is True for the rows whose pairs have ended. n is the number of the other
+        rows; the attribute `left` stores n.
         """
         unfinished = ~ended
         self.left = int(unfinished.sum())  # n

@@ -185,10 +185,10 @@ class DynamicSpeaker(nn.Module):
         return SpeakerState(memory, gates, (zero, zero), (zero, zero), difference.maps, beam)
 
     def step(self, tokens: Tensor, position: int, state: SpeakerState) -> NextWord:
-        """Predict the next word of R captions.
+        """Predict the next word of R captions, and update `state`. `position` has no effect.
 
         `tokens`, (R,), are the last words of the captions so far. In the result, `trace`, (R, 3), has the
-        weights of before image, difference and after image.
+        weights of before image, difference and after image at this step.
         """
         hidden, weights = self._advance(tokens, state)
         return NextWord(self.vocabulary(hidden), weights)
@@ -282,7 +282,7 @@ LOSS = {"maps": 2.5e-3, "entropy": 1e-4}  # default weights of the loss terms
 
 
 def map_size(difference: Attended, changed: Tensor) -> Tensor:
-    """Return the sum of sigmoid(map) over the cells, averaged over both images and the changed pairs."""
+    """Return sigmoid(map), summed over cells and averaged over images of pairs with `changed`, (B,), = 1."""
     sizes = difference.maps.float().sigmoid().sum(-1).mean(-1)  # B
     return (changed * sizes).sum() / total(changed.sum()).clamp(min=1)
 

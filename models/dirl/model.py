@@ -46,7 +46,10 @@ class Interaction(nn.Module):
         self.dropout = nn.Dropout(dropout) if switches.fusion_dropout else nn.Identity()
 
     def forward(self, before: Tensor, after: Tensor) -> Aligned:
-        """Compute the difference of the encoded images, (B, N, D) each."""
+        """Compare two encoded images, (B, N, D) each, and return an Aligned.
+
+        The field `memory` of the result is the difference, (B, N, D), which the decoder reads.
+        """
         b, a = before, after
         for attention, norm in zip(self.attentions, self.norms, strict=True):
             b_queries, b_keys, b_values = attention.projections(b)  # (B, h, N, d)
@@ -175,7 +178,10 @@ class CrossModalContrast(Regulariser):
 
 
 def ccr(sizes: Sizes, switches: Switches, *, dropout: float, temperature: float) -> Captioner:
-    """Build CCR: the model `transformer` with the cross-modal contrastive loss (Table 6)."""
+    """Build CCR: the same network as `transformer`, trained also with the loss L_ccr (Table 6).
+
+    `temperature` is the temperature of this cross-modal contrastive loss (Eq. 10-14).
+    """
     terms = {"ccr": CrossModalContrast(temperature, switches)}
     return _captioner(sizes, switches, terms, dropout)
 

@@ -170,10 +170,10 @@ class Pretraining(Trainable):
         return self.difference.joint(memory, tokens, self.switches.padding == "attended")
 
     def marks_and_cells(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """Split encoded images, (B, M, D), into their special tokens, (B, 2, D), and cells, (B, I, N, D).
+        """Split encoded images, (B, M, D), into two special tokens, (B, 2, D), and cells, (B, I, N, D).
 
-        The special tokens are [IMG1] and [IMG2]. I is the number of images: 2 for a pair, 1 for a single
-        image.
+        The special tokens are [IMG1] and [IMG2]. I is the number of images: 2 for a pair, M = 2(N+1); 1 for
+        a single image, M = N+2, which has both tokens, too.
         """
         if self.single:  # [IMG2] is after the cells
             return images[:, [0, -1]], images[:, None, 1:-1]

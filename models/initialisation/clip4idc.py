@@ -162,7 +162,10 @@ def add_difference_size(half: Tensor, places: Tensor, side: Tensor, block: Trans
 
 
 def orthogonal_direction(*matrices: Tensor) -> Tensor:
-    """Return the unit vector, (D,), that is most nearly orthogonal to all columns of `matrices`."""
+    """Return the unit vector, (D,), that is most nearly orthogonal to all columns of `matrices`.
+
+    Each matrix is (D, n). The sum of the vector's squared cosines with the columns is minimal.
+    """
     directions = F.normalize(torch.cat(matrices, 1), dim=0)
     return torch.linalg.eigh(directions @ directions.T).eigenvectors[:, 0]  # of the least eigenvalue
 

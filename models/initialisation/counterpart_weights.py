@@ -120,7 +120,7 @@ def copy_counterpart(attention: MultiHeadAttention, places: Tensor, sharpness: f
     """Initialise an attention between two images so that each cell attends mostly to its counterpart.
 
     The output is `gain` times the content of the attended cells. The logit of the counterpart is about
-    `sharpness`. A cell's input vector contains its place, from `places`, (N, D).
+    `sharpness`. `places`, (N, D), are position embeddings; a cell's input vector contains one of them.
     """
     D = places.shape[1]
     d = D // attention.heads

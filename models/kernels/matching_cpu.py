@@ -191,11 +191,12 @@ def spread(
 ) -> tuple[Tensor, Tensor]:
     """Return the gradients of queries, (B, h, N, d), and of keys, (A, h, M, d).
 
-    grad: gradient of the token-wise matching (SCORER Eq. 2), (B, A, h)
-    row_at, column_at: for each token of the queries and of the keys, the index of its best partner in each
-        other image, from `locate`
+    grad: gradient of the scores of `locate` (token-wise matching, SCORER Eq. 2), (B, A, h)
+    row_at: index of the best key token for each query token, (B, A, h, N), from `locate`
+    column_at: index of the best query token for each key token, (B, A, h, M), from `locate`
 
-    Gradients are computed in float32 or wider. Sums over the other images always have the same order.
+    Gradients are computed in float32 or wider. A gradient is a sum over the images on the other side
+    (keys or queries), always in the same order.
     """
     exact = torch.promote_types(queries.dtype, torch.float32)
     channels = math.gcd(queries.shape[-1], CHANNELS)

@@ -51,9 +51,10 @@ def spread(grad: Tensor, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]
 
 
 def _listed(grad: Tensor) -> tuple[Tensor, Tensor]:
-    """List, for each image, the other images with which it has a gradient that is not negligible.
+    """List, for each of B images, the other images with which its gradient is not negligible.
 
-    `grad`, (B, A, h), is the gradient for B images, A other images and h heads. Returns the number n of
+    `grad`, (B, A, h), has the gradient for each pair of one of the B images and one of the A other
+    images, in each head. `spread` defines which gradients are negligible. Returns the number n of
     listed images, (B,), and their indices in ascending order, (B, A). Only the first n indices of an
     image are set.
     """

@@ -33,7 +33,7 @@ def _locate(e: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def first_greatest(e: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-    """Return the maxima along `dim`, and the index of each maximum, int16.
+    """Return the maxima along `dim`, and the index of each maximum, int16. `dim` must be negative.
 
     On a tie the index is the lowest. torch's `max` does not promise this on a GPU.
     """

@@ -219,7 +219,11 @@ def pass_norms(encoding: GridEmbedding, difference: CrossEncoder) -> None:
 def mccformers_d(
     sizes: MccSizes, switches: MccSwitches, *, dropout: float, default_dropout: float
 ) -> Captioner:
-    """Build MCCFormers-D. `default_dropout` is the dropout of word embeddings."""
+    """Build MCCFormers-D.
+
+    `default_dropout` is the dropout of word embeddings. `dropout` is the dropout of all layers of the
+    encoder and the decoder, and of the logits.
+    """
     return captioner(sizes, switches, CrossEncoder(sizes, dropout), dropout, default_dropout)
 
 

@@ -140,7 +140,11 @@ def rr_cbr(sizes: Sizes, switches: Switches, *, dropout: float, temperature: flo
 
 
 def scorer_cbr(sizes: Sizes, switches: Switches, *, dropout: float, temperature: float) -> Captioner:
-    """Build SCORER+CBR, the complete model of the paper."""
+    """Build SCORER+CBR, the complete model of the paper.
+
+    The similarities in the contrastive losses L_cv and L_cm are divided by `temperature`, unless it is
+    learned.
+    """
     terms = {
         "cv": between_views(temperature, switches),
         "cbr": BackwardReasoning(sizes, temperature, switches),

@@ -59,7 +59,10 @@ class Scorer(nn.Module):
         self.dropout = nn.Dropout(dropout) if switches.fusion_dropout else nn.Identity()
 
     def forward(self, before: Tensor, after: Tensor) -> CrossView:
-        """Compute the difference of the encoded images, (B, N, D) each."""
+        """Compare two encoded images, (B, N, D) each, and return a CrossView.
+
+        The field `memory` of the result is the fused difference (see `fused`), which the decoder reads.
+        """
         b, a = before, after
         for attention, norm in zip(self.attentions, self.norms, strict=True):
             b_queries, b_keys, b_values = attention.projections(b)  # (B, h, N, d)
@@ -124,7 +127,10 @@ def between_views(temperature: float, switches: Switches) -> ViewInvariance | Vi
 
 
 def captioner(sizes: Sizes, switches: Switches, dropout: float, terms: Terms) -> Captioner:
-    """Build a captioner with SCORER's encoder and decoder."""
+    """Build a captioner with SCORER's encoder and decoder.
+
+    `terms`: name -> Regulariser of each loss term other than the caption loss.
+    """
     difference, respective = Scorer(sizes, switches, dropout), switches.fusion == "respective"
     reads: Reads = "end" if "cbr" in terms and switches.sentence == "padded" else "words"
     return Captioner(sizes, difference, terms, dropout, switches, respective=respective, reads=reads)

@@ -126,7 +126,11 @@ class Detector(nn.Module):
         self.dropout, self.pooled = nn.Dropout(dropout), switches.pooled
 
     def forward(self, before: Tensor, after: Tensor) -> Attended:
-        """Compute the attended vectors of a pair from the cells of both images, (B, N, A) each."""
+        """Compute the attended vectors of a pair from the cells of both images, (B, N, A) each.
+
+        The vectors are in the field `memory` of the result, (B, 3, A). Their order is before image,
+        difference, after image.
+        """
         b, a, D = self.disentangle(before, after)
         maps = [self.map(image, D) for image in (b, a)]  # (B, N) each
         l_bef, l_aft = attended(maps[0], b, self.pooled), attended(maps[1], a, self.pooled)

@@ -143,9 +143,9 @@ core.lang_lstm.weight_ih                4H,D+e      decoder.speaking.weight_ih
 
 
 def exchanged(path: Path, vocabulary: Vocabulary) -> list[int]:
-    """Return for each word of the vocabulary its row in the authors' word tables.
+    """Return for each word of the vocabulary its row in the authors' word tables. `path` has no effect.
 
-    The row is the word's id, except that the ids of <NULL> and <END> are exchanged.
+    The row is the word's id, except that <NULL> and <END> have each other's row (see the module).
     """
     return [{NULL: END, END: NULL}.get(row, row) for row in range(len(vocabulary))]
 

@@ -123,7 +123,8 @@ def _features(system: System, options: Options) -> Spec | PixelSpec:
 def check_features(features: Spec, system: System) -> None:
     """Raise InputError if params.yaml has other image features than those of the authors' program.
 
-    Features that were imported from .npy files are accepted with any weights and any resizing.
+    `features` are those of params.yaml, and `system` describes the program. The keys `system.unknown`
+    may have any value. Features imported from .npy files may have any weights and any resizing.
     """
     for key, value in asdict(features).items():
         expected = getattr(system.features, key)
@@ -146,7 +147,10 @@ def _vocabulary(path: Path, system: System, options: Options) -> Vocabulary:
 
 
 def _shape(path: Path, sizes: Sizes, features: Spec | PixelSpec, options: Options) -> tuple[int, int, int]:
-    """Return (C, H, W), the shape of the model's input for an image."""
+    """Return (C, H, W), the shape of the model's input for an image.
+
+    Raises InputError if a model that reads pixels needs another image size than `features` gives.
+    """
     if isinstance(features, Spec):
         side = features.size // features.stride
         return CHANNELS[features.stride], side, side

@@ -162,11 +162,11 @@ def _sizes(rows: Sequence[Row], tensors: Mapping[str, Tensor], known: Sizes) -> 
 
 
 def _layers(name: str, tensors: Mapping[str, Tensor]) -> int:
-    """Return the number of layers of a checkpoint file, counted in the names of its tensors; at least 1.
+    """Return the number of layers in a checkpoint file, counted in its tensors' names; at least 1.
 
-    `name` is a name with `<n>` in the place of the layer's number, such as "layers.<n>.weight". The
-    different numbers at this place are counted: "layers.0.weight" and "layers.1.bias" give 2. Without
-    any number the result is 1, so that a later check reports the missing tensor.
+    `name` is a tensor's name with `<n>` for the layer's number, such as "layers.<n>.weight". Only the
+    text before `<n>` is used: the different numbers after "layers." are counted. Without any number the
+    result is 1, so that a later check reports the missing tensor.
     """
     prefix = LAYER.split(name)[0]
     numbers = {tensor.removeprefix(prefix).split(".")[0] for tensor in tensors if tensor.startswith(prefix)}
@@ -197,7 +197,7 @@ def _number(dimension: str, sizes: Sizes) -> int:
 
 
 def _checked(rows: Sequence[Row], tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors as float32. Raises ValueError, which names the first tensor that does not fit."""
+    """Return float32 tensors. Raises ValueError naming a missing, surplus, misshapen or non-finite tensor."""
     for row in rows:
         if row.how == IGNORED:
             continue
@@ -231,9 +231,9 @@ def floats(name: str, tensor: Tensor) -> Tensor:
 
 
 def converted(match: Match, order: Sequence[int] | None) -> dict[str, Tensor]:
-    """Return name -> parameter of our model. Tensors that become the same parameter are stacked.
+    """Convert a checkpoint's tensors to parameters, by name. Tensors of the same parameter are stacked.
 
-    order: for each word of our vocabulary, its row in the authors' word tables; None: the rows are the same
+    order: for each word of our vocabulary, its row in the authors' word tables; None: same order
     """
     parts: dict[str, list[Tensor]] = {}
     for row in match.rows:
@@ -289,7 +289,7 @@ class System:
 
     @property
     def remedy(self) -> str:
-        """Last part of error messages, which says what the user should do."""
+        """End of error messages, which tells the user to name a released checkpoint of this program."""
         return f"name a released checkpoint of {self.title}"
 
     def is_of(self, names: Iterable[str]) -> bool:

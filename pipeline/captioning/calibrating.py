@@ -147,8 +147,9 @@ def on_labelled(captioner: PairCaptioner, folder: Path) -> Calibrated:
 def save(result: Calibrated, captioner: PairCaptioner, weights: Path, lab: Path, out: Path | None) -> Path:
     """Write the calibration to the file `out`, and return its path.
 
-    If `out` is None, the file confidence.json that belongs to `weights` is written. Raises InputError if
-    `out` is None and `weights` is a .zip.
+    If `out` is None and `weights` is a package, the file is confidence.json in this package. If `out`
+    is None and `weights` is another folder, the file is data/confidence/<run>.json in the repository
+    `lab`. Raises InputError if `out` is None and `weights` is a .zip.
     """
     if out is None and weights.is_file():
         raise InputError(f"{weights} is a .zip; unzip it, or name a file by --out")

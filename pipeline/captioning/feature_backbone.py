@@ -67,7 +67,9 @@ def of_store(store: FeatureStore, spec: Spec, lab: Path) -> tuple[Backbone, Feat
     """Return the backbone that computed the features in `store`, and its FeatureSource.
 
     The FeatureSource has the id of the backbone's weights, and the precision. The backbone has the
-    channel statistics of the store.
+    channel statistics of the store. `spec` has the settings of the features. `lab` is the repository's
+    root, to which the path `spec.weights` is relative. Raises InputError if the weights are missing,
+    or did not compute these features.
     """
     path, attributes = Path(store.location.name), store.attributes
     fields = {key: attributes.get(key) for key in ("weights_id", "precision")}

@@ -48,9 +48,10 @@ def judge_captions(
 
 
 def judged_labelled(captioner: PairCaptioner, folder: Path, search: Search) -> list[JudgedCaption]:
-    """Write and judge captions of the real images in `folder`, whose scenes are labelled by hand.
+    """Caption the pairs of real images in `folder`, and check the captions against hand-made labels.
 
-    The labels are in the folder's file labels.jsonl. Raises InputError for wrong labels or images.
+    The labels of the scenes are in the folder's file labels.jsonl. Raises InputError for wrong labels
+    or images.
     """
     pairs = labelled_scenes.read(folder)
     images = (PairImages(folder / pair.before, folder / pair.after, pair) for pair in pairs)
@@ -58,10 +59,12 @@ def judged_labelled(captioner: PairCaptioner, folder: Path, search: Search) -> l
 
 
 def summary(judged: Sequence[JudgedCaption]) -> list[str]:
-    """Return the lines of a table with a row per kind of change.
+    """Return the lines of a table with a row per kind of change, "no change" included.
 
-    The columns are the number of pairs, the percentage of true captions with its 95 % interval, and the
-    faults. The interval is a bootstrap over scenes, because the pairs of a scene are not independent.
+    If there are several kinds of change, the first row is for all changes. The columns are the number
+    of pairs, the percentage of true captions with its 95 % interval, and each fault with its count
+    (FAULTS in truth.py). The interval is a bootstrap over scenes, because the pairs of a scene are not
+    independent.
     """
     groups: dict[str, list[JudgedCaption]] = {}
     for item in judged:

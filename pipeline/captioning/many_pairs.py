@@ -171,9 +171,10 @@ def _names(job: Job) -> dict[str, str]:
 def _entries(
     captioner: PairCaptioner, pairs: Sequence[Squashed], search: Search, top: int | None, limits: Limits
 ) -> list[dict[str, Any]]:
-    """Return an answer for each pair, as a JSON object.
+    """Return a JSON object for each pair of resized images: `caption`, and `probability` if it is known.
 
-    If `top` is a number, each answer that has a caption also has the key `top`: the `top` best captions.
+    If `limits` withholds a caption, `caption` is null and `reason` says why. If `top` is a number, each
+    object with a caption also has the key `top`: the `top` best captions, with their log-probabilities.
     """
     answers = [entry.record for entry in captioner.answers(pairs, search, limits)]
     if top is None:

@@ -58,7 +58,10 @@ SUBSETS = {  # subset of the test split -> heading
 
 
 def hub_metadata(trained: Trained, scores: Mapping[str, Any], licence: str) -> dict[str, Any]:
-    """Return the values of the card's front matter. `licence` is an identifier such as "mit"."""
+    """Return the values of the front matter of the model card, which is metadata for model hubs.
+
+    `scores` is the content of scores.json. `licence` is an identifier such as "mit".
+    """
     recipe = trained.recipe
     values: dict[str, Any] = front_matter.licence(licence) | {
         "language": ["en"],

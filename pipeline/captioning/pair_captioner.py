@@ -141,13 +141,20 @@ class PairCaptioner:
     def answer(
         self, before: ImageInput, after: ImageInput, limits: Limits = ALL, search: Search = GREEDY
     ) -> Answer:
-        """Return the caption with the probability that it is correct, or the reason why it is withheld."""
+        """Return the caption with the probability that it is correct, or the reason why it is withheld.
+
+        `limits`: minimum probability, and whether images unlike the training images are captioned. Raises
+        InputError if the minimum cannot be applied (see `check_limits`), or if an image does not open.
+        """
         return self.answers([self._squashed(before, after)], search, limits)[0]
 
     def ranked(
         self, before: ImageInput, after: ImageInput, count: int, search: Search | None = None
     ) -> list[Ranked]:
-        """Return the `count` best captions of a beam search, each with its log-probability."""
+        """Return the `count` best captions of a beam search, best first, each with its log-probability.
+
+        If `search` is None, the beam is `count`. Raises ValueError if `search.beam` is less than `count`.
+        """
         pair = self._squashed(before, after)
         return self.ranked_of_squashed([pair], count, search or Search(beam=count))[0]
 
@@ -162,9 +169,10 @@ class PairCaptioner:
     def answers(self, pairs: Sequence[Squashed], search: Search, limits: Limits = ALL) -> list[Answer]:
         """Return an answer about each pair of resized images: a caption, or why it is withheld.
 
-        `limits` says which captions are withheld. Raises InputError if its minimum probability cannot be
-        applied. An answer has no probability if there is no calibration, if the calibration was made with
-        other settings of the search, or if the images are refused as unlike the training images.
+        `limits` says which captions are withheld. Raises InputError if `limits.at_least` is not 0, but
+        there is no calibration that was made with these settings of the search. An answer has no
+        probability without such a calibration, or if the images are refused as unlike the training
+        images.
         """
         self.check_limits(search, limits)
         fitted = self.calibration
@@ -220,7 +228,10 @@ class PairCaptioner:
 
     @torch.inference_mode()
     def ranked_of_squashed(self, pairs: Sequence[Squashed], count: int, search: Search) -> list[list[Ranked]]:
-        """Return the `count` best captions of each pair of resized images, best first."""
+        """Return the `count` best captions of each pair of resized images, best first.
+
+        Raises ValueError if `count` is larger than the beam of `search`.
+        """
         difference = self.model.encode(*self._grids(pairs))
         candidates = n_best(self.model, difference, search.beam, count, search.length_penalty)
         return [

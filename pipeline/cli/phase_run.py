@@ -43,7 +43,7 @@ Measure = Callable[[Path, Path], object]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that all phases share."""
+    """Add the command-line arguments that all training phases share."""
     add = parser.add_argument
     add("--recipe", type=to_read, required=True)
     add("--seed", type=whole(*SEEDS), required=True)

@@ -66,9 +66,10 @@ class Ranks:
         return items[self.rank :: self.world]
 
     def part(self, batch: int) -> slice:
-        """Return the slice of a batch that this process computes. `batch` is the number of scenes in it.
+        """Return the slice of a batch's scenes that this process computes.
 
-        `world` must divide `batch`. models/common/distributed_batch.py divides batches in the same way.
+        `batch` is the number of scenes of the whole batch; `world` must divide this number.
+        models/common/distributed_batch.py divides batches in the same way.
         """
         size = batch // self.world
         return slice(self.rank * size, (self.rank + 1) * size)
@@ -99,8 +100,8 @@ class Part(Ranks):
     def first(self, make: Callable[[], Made]) -> Made:
         """Call `make` in this process, and return its result.
 
-        Every process calls `make`. If `turn` returns a lock, only one process at a time does so, and a later
-        process finds the files that an earlier process has made.
+        Every process of the job calls `make`. If the field `turn` returns a lock, the calls come one after
+        another. So a process can find the files that an earlier process has made.
         """
         with self.turn():
             return make()

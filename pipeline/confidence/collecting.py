@@ -68,7 +68,8 @@ def collect(
 
     reader: the captioner, which also computes the signals of each caption
     grids: the feature grids of the pairs, in batches and in order
-    meaning: the criterion of a correct caption: "true", "agrees" or "change"
+    meaning: criterion of a correct caption: "true" (by the scene), "agrees" (with the references)
+        or "change" (right about change or no change)
     familiar: computes the distances by which unfamiliar pairs are recognised; None: no distances
     """
     captions: list[Signalled] = []

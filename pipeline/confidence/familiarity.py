@@ -28,10 +28,11 @@ OTHER_SCENE = "the two images do not show the same scene"
 
 
 class Familiarity(Strict):
-    """Statistics and thresholds that refuse pairs unlike the training images.
+    """Statistics and thresholds that refuse pairs for which the model was not trained.
 
-    The statistics are of the channels of the feature grids. A pair is refused if one of its two distances
-    (see the module) is larger than the threshold of that distance.
+    `mean` and `deviation` are of the channels of the training images' feature grids. A pair is
+    refused if its distance from the training images is above `unlike`, or if the distance between its
+    two images is above `scenes` (see the module).
     """
 
     mean: list[FiniteFloat]  # C values
@@ -42,7 +43,8 @@ class Familiarity(Strict):
     def distances(self, before: Tensor, after: Tensor) -> np.ndarray:
         """Return two distances of each pair, `unlike` and `scenes`, (B, 2).
 
-        `unlike` is the distance from the training images; `scenes` is the distance between the two images.
+        `unlike` is the distance from the training images, the larger one of the two images. `scenes` is
+        the distance between the two images.
         `before`, `after`: feature grids of the images, (B, C, H, W).
         """
         mean, deviation = np.array(self.mean), np.array(self.deviation)
@@ -65,18 +67,18 @@ class Familiarity(Strict):
 def fitted(training: np.ndarray) -> Familiarity:
     """Return a Familiarity with the mean and standard deviation of each channel over the training images.
 
-    `training`: channel means of the images, (images, C), from `pooled`. The thresholds of the two
-    distances are so large that no pair is refused. The function with_thresholds sets useful thresholds.
+    `training`: channel means of the images, (images, C), from `pooled`. The thresholds `unlike` and
+    `scenes` are so large that no pair is refused. The function with_thresholds sets useful thresholds.
     """
     deviation = np.maximum(training.std(0), LEAST)
     return Familiarity(mean=_rounded(training.mean(0)), deviation=_rounded(deviation), unlike=1e9, scenes=2.0)
 
 
 def with_thresholds(familiar: Familiarity, distances: np.ndarray) -> Familiarity:
-    """Return a copy of `familiar` with new thresholds of the two distances.
+    """Return a copy of `familiar` with new thresholds `unlike` and `scenes`.
 
-    `distances` are the distances of B pairs, (B, 2). Each threshold, applied alone, refuses the share
-    REFUSED of these pairs.
+    `distances`, (B, 2), are the distances of B pairs, from the method `Familiarity.distances`. Each
+    threshold, applied alone, refuses at most the share REFUSED of these pairs.
     """
     unlike, scenes = np.quantile(distances, 1 - REFUSED, axis=0, method="higher")
     return familiar.model_copy(update={"unlike": float(unlike), "scenes": float(scenes)})

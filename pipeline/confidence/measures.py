@@ -41,7 +41,11 @@ def at_coverage(confidence: np.ndarray, correct: np.ndarray, coverage: float) ->
 
 
 def risk_coverage(confidence: np.ndarray, correct: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return coverage and risk, (P,) each. For entry n, the n + 1 most confident captions are kept."""
+    """Return the coverage and the risk for each number of kept captions, from 1 to P, as (P,) each.
+
+    The most confident captions are kept. Coverage is the share of captions that are kept. Risk is the
+    share of wrong captions among them.
+    """
     wrong = ~correct[np.argsort(-confidence, kind="stable")]
     counts = np.arange(1, len(wrong) + 1)
     return counts / len(wrong), wrong.cumsum() / counts

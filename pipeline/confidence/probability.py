@@ -85,7 +85,10 @@ class Probability(Strict):
 
 @dataclass(frozen=True)
 class Fitted:
-    """The fitted probability, the chosen method, and the cross-validated log-loss of each method."""
+    """The fitted probability, the chosen method, and the cross-validated log-loss of each method.
+
+    The methods are "logistic" and "isotonic" (see the function `fit`).
+    """
 
     probability: Probability
     method: Method
@@ -99,7 +102,8 @@ def fit(
 
     reports_change, correct: bool (P,) each; scenes: the scene id of each caption
 
-    The method is "logistic" (logistic regressions only) or "isotonic" (also an isotonic regression).
+    One logistic regression is fitted to captions that report a change, and one to the others. With the
+    method "isotonic", an isotonic regression of their logits follows; with "logistic", none follows.
     The method with the lower log-loss in a cross-validation is chosen. A fold holds out all captions of
     some scenes. Raises ValueError if there are fewer scenes than FOLDS.
     """
@@ -128,8 +132,10 @@ def refit(
 ) -> Probability:
     """Adapt a fitted probability to P captions of other images, by a slope and a shift of the logit.
 
-    The steps of an isotonic regression are dropped. Slope and shift have normal priors with the means 1 and
-    0 and the standard deviation SLOPE. The priors limit the effect of a few pairs.
+    signals: (P, S); reports_change, correct: bool (P,) each, for the P captions
+
+    The steps of an isotonic regression are dropped. Slope and shift have normal priors with the means 1
+    and 0 and the standard deviation SLOPE. The priors limit the effect of a few pairs.
     """
     logits, target = fitted.logits(signals, reports_change), correct.astype(float)
 

@@ -58,7 +58,10 @@ NAMES = tuple(field.name for field in fields(Signals))
 
 @dataclass(frozen=True)
 class Signalled:
-    """A caption with its signals, and the caption of the exchanged images."""
+    """A caption with its signals: numbers that predict whether the caption is correct.
+
+    `exchanged` is the model's caption for the same images in exchanged order, (after, before).
+    """
 
     caption: str
     exchanged: str  # caption of the exchanged images

@@ -82,7 +82,7 @@ class Rendered(Scenes):
 
 
 class Stages(Strict):
-    """Section `stages`: inputs to extract and models to pre-train (resolving.py)."""
+    """Section `stages`: inputs to extract (feature grids, pixels), and models to pre-train (resolving.py)."""
 
     extract: Annotated[tuple[Input, ...], Distinct] = Field(default=("grid",), strict=False)
     pretrain: Annotated[tuple[Name, ...], Distinct] = Field(default=(), strict=False)
@@ -242,10 +242,10 @@ def load(path: str | Path = "params.yaml") -> Params:
 
 
 def read_tree(path: str | Path) -> Any:
-    """Return the content of params.yaml. Missing keys of a dataset's entry are filled in.
+    """Return the content of params.yaml. Missing keys of each dataset's settings are filled in.
 
-    A missing key is taken from the first source that has it: datasets.yaml in the same folder, the
-    dataset named by the entry's key `like` (except `prepare`), the default settings of the phases.
+    A missing key is taken from the first source that has it: datasets.yaml in the same folder, the dataset
+    that the key `like` names (without its section `prepare`), the default settings of the training phases.
     """
     tree = read_yaml(path, "run the stages from the repository's root")
     entries = tree.get("dataset") if isinstance(tree, dict) else None
@@ -278,7 +278,7 @@ def _with_published(entries: dict[Any, Any], path: Path) -> dict[Any, Any]:
 
 
 def _with_like(entries: dict[Any, Any], name: Any, path: str | Path) -> Any:
-    """Return the entry of the dataset `name`, completed from the dataset that its key `like` names."""
+    """Return a dataset's entry, with missing keys (except `prepare`) from the dataset its `like` names."""
     entry = entries[name]
     if not isinstance(entry, dict) or "like" not in entry:
         return entry

@@ -111,8 +111,8 @@ def _overridden(everywhere: Mapping[str, Any], on_dataset: Mapping[str, Any]) ->
 def _completed(stated: Mapping[str, Any], defaults: Mapping[str, Any], entry: Entry) -> dict[str, Any]:
     """Return the model's settings `stated`, completed with the dataset's settings `defaults`.
 
-    A null in `stated` is replaced with the value of the same key in `defaults`. A switch that `stated` lacks
-    is taken from `defaults`, if the model has this switch.
+    A null in `stated` is replaced with the value of the same key in `defaults`. A switch that
+    `stated` lacks is taken from `defaults`, if the model's declaration `entry` lists this switch.
     """
     settings = {key: defaults.get(key) if value is None else value for key, value in stated.items()}
     if "switches" in defaults and isinstance(stated.get("switches"), dict):

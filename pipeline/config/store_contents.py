@@ -55,7 +55,11 @@ class PixelSpec:
 
 
 def recorded_spec(features: dict[str, Any]) -> Spec | PixelSpec:
-    """Return the specification that a recipe's `features` contain."""
+    """Return the specification of the store of features or pixels with which a model was trained.
+
+    `features` are the fields of the specification as a dictionary, as recorded in the model's recipe.
+    The result is a PixelSpec if the input is "pixels", else a Spec.
+    """
     return PixelSpec(**features) if features.get("input") == PIXELS else Spec(**features)
 
 

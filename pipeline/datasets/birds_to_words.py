@@ -25,7 +25,10 @@ COLUMNS = (*(f"img{side}{name}" for side in "12" for name in SIDE), "split", "an
 
 
 def read(root: Path) -> list[Pair]:
-    """Return the pairs in the table's order. The rows with the same two images are captions of one pair."""
+    """Return the pairs of the published table (TABLE), in the order of their first rows.
+
+    Rows with the same two images, in the same order, are captions of one pair.
+    """
     path = root / TABLE
     files = read_foreign(root / IMAGES, dict[str, ImageName], REMEDY) if (root / IMAGES).exists() else None
     captioned_pairs: dict[tuple[str, str], tuple[str, list[str]]] = {}  # (before, after) -> split, captions
@@ -83,7 +86,10 @@ def _unquoted(field: str) -> str:
 
 
 def _image_file(row: dict[str, str], side: str, files: dict[str, str] | None) -> str | None:
-    """Return the file of the image `side` ("img1" or "img2") of a row; None if it is unknown."""
+    """Return the file of the image `side` ("img1" or "img2") of a row; None if it is unknown.
+
+    `files`: web address -> file, from images.json. None: the web addresses give the file's name.
+    """
     url = row[f"{side}ImgURL"]
     if files is not None:
         return files.get(url)

@@ -75,7 +75,8 @@ class Card(Strict):
     def counts(self, protocol: str | None) -> dict[str, Any] | None:
         """Return the published counts of pairs, images, captions and so on, with the keys of Expected.
 
-        `protocol` None: the counts under DEFAULT. Return None if no counts of the protocol are published.
+        `protocol`: None for a dataset without protocols, whose counts have the key DEFAULT. Return None
+        if no counts of the protocol are published.
         """
         published = (self.expected or {}).get(DEFAULT if protocol is None else protocol)
         return None if published is None else published.model_dump(exclude_none=True)

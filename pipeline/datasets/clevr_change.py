@@ -27,7 +27,10 @@ DISTRACTOR = "nsc_images/CLEVR_nonsemantic_{:06d}.png"
 
 
 def read(root: Path) -> list[Pair]:
-    """Return both pairs of every scene in splits.json, sorted by split and scene number."""
+    """Return two pairs of each scene, changed and unchanged, sorted by split and scene number.
+
+    The scenes are those in splits.json. Raises InputError if one of FILES is missing or malformed.
+    """
     splits = clevr_annotations.read_splits(root / "splits.json", REMEDY)
     change, _ = clevr_annotations.read_captions(root / "change_captions.json", REMEDY, Captioned)
     no_change, _ = clevr_annotations.read_captions(root / "no_change_captions.json", REMEDY, Captioned)

@@ -164,7 +164,11 @@ def _rgb(image: Image.Image, name: str, is_opaque: bool) -> Image.Image:
 
 
 def _high_byte(image: Image.Image, name: str) -> Image.Image:
-    """Convert a 16-bit grey image, which Pillow may store in 32 bits, to 8-bit grey."""
+    """Convert a 16-bit grey image, which Pillow may store in 32 bits, to 8-bit grey.
+
+    Raises InputError naming the image `name` if a value is outside 16 bits, or if all values
+    are below 256, but not all are 0. The result would then be black.
+    """
     values = np.asarray(image)
     if values.min() < 0 or values.max() > 0xFFFF:
         raise InputError(f"{name} has pixels beyond 16 bits; {RESCALE}")
@@ -230,7 +234,10 @@ def _inspect(root: Path, name: str) -> Indexed | str:
 
 
 def write_index(path: str | Path, images: Iterable[Indexed]) -> None:
-    """Write an index as JSON lines. No file is written if `images` raises an error."""
+    """Write a dataset's index of images as JSON lines, one line per image file.
+
+    No file is written if the iteration over `images` raises an error.
+    """
     write_json_lines(path, (asdict(image) for image in images))
 
 

@@ -54,7 +54,10 @@ class Manifest:
 
 
 def hashes(pairs: Path, index: Path) -> dict[str, str]:
-    """Return the hashes of the file `pairs` (PAIRS), the file `index` (INDEX) and all images (IMAGES)."""
+    """Return the hashes of the file of pairs (key PAIRS), the image index (INDEX) and all images (IMAGES).
+
+    IMAGES is computed from the images' hashes in the index file. No image is read.
+    """
     image_hashes = {image.name: image.sha256 for image in images.read_index(index)}
     return {
         PAIRS: content_hashes.file_hash(pairs),

@@ -28,7 +28,11 @@ QUOTES_REMEDY = 'write a quotation mark that is text twice (""), in a field with
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a table. If the row has a fault, `values` may be incomplete."""
+    """One row of a table of pairs.
+
+    values: column name -> value, captions as a list in a CSV table; incomplete if the row has a fault
+    fault: message that says what is wrong; None for a row without a fault
+    """
 
     line: int  # the row's first line in the file, from 1
     values: dict[str, Any]
@@ -36,7 +40,10 @@ class Row:
 
 
 def find(folder: Path) -> Path:
-    """Return the path of the table in a folder. Raises InputError unless the folder has exactly one table."""
+    """Return the path of the table in a folder: pairs.csv or pairs.jsonl.
+
+    Raises InputError unless exactly one of the two files exists.
+    """
     if not folder.is_dir():
         fault = "is a file" if folder.exists() else "does not exist"
         raise InputError(f"{folder} {fault}; name the folder that holds {' or '.join(NAMES)}")
@@ -116,9 +123,10 @@ def _column_names(line: str, delimiter: str) -> list[str]:
 
 
 def _csv_row(line: int, names: list[str], delimiter: str, fields: list[str]) -> Row:
-    """Return the row with the fields of one line.
+    """Return the row that starts in line `line` of the file. `names` has the names of the columns.
 
-    Empty fields are ignored. A field without a column name must be empty; otherwise, the row has a fault.
+    Empty fields are ignored. The row has a fault if the value of `before` or `after` is missing, or if
+    a field without a column name is not empty. `delimiter` is only used in the text of the fault.
     """
     values: dict[str, Any] = {}
     for column, field in enumerate(fields):

@@ -138,7 +138,11 @@ def write_pairs(path: str | Path, pairs: Iterable[Pair | ClassPair]) -> None:
 
 
 def read_pairs(path: str | Path, remedy: str = REMEDY) -> list[Pair]:
-    """Return the pairs in a file. Raises InputError naming a line that is no pair or repeats a pair_id."""
+    """Return the pairs in a file of JSON lines.
+
+    Raises InputError, which names a line that is no pair or repeats a pair_id. The message ends with
+    `remedy`: what the user can do.
+    """
     return list(read_records(path, Pair, remedy, "pair_id"))
 
 

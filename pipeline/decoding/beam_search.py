@@ -144,8 +144,9 @@ class Beam:
     def _move(self, parents: Tensor, word: Tensor, position: int) -> None:
         """Copy words, state and attention of old captions to the rows of the new captions that extend them.
 
-        `parents` has the index of the old caption that each new caption extends. `word` has the new words,
-        which are added at `position`. Both are (unsettled, k): k captions of each pair in the search.
+        `parents` has the place, 0 to k - 1, of the old caption that each new caption extends. `word` has
+        the new words, which are added at `position`. Both are (unsettled, k), where `unsettled` is the
+        number of pairs that are still in the search.
         """
         unsettled = len(word)
         rows = (parents + self.beam * torch.arange(unsettled, device=parents.device)[:, None]).flatten()
@@ -158,7 +159,10 @@ class Beam:
             attention.copy_(attention[rows])
 
     def _end_captions(self, word: Tensor, position: int) -> None:
-        """Remove the captions that end at this position from the search; update each pair's best caption."""
+        """Remove the captions that end at this position from the search; update each pair's best caption.
+
+        A caption ends with <END>, or at the maximum length. `word`, (unsettled, k): the newest words.
+        """
         unsettled, pairs = len(word), self.order[: len(word)]
         at_limit = position == self.longest - 1  # all captions are cut here
         ended = (word == END) | at_limit

@@ -158,7 +158,11 @@ def _pinned_like(tensor: Tensor) -> Tensor:
 
 
 def _fill_shared(ranks: Ranks, make_writer: Callable[[], Writer], grids: Grids, description: str) -> Writer:
-    """Make a store in the first process, and fill its missing shards in all processes. Return its writer."""
+    """Make a store in the first process, and fill its missing shards in all processes. Return its writer.
+
+    `grids` yields the features of the images with given indices. `description` is printed
+    next to the progress bar.
+    """
     writer = ranks.first(make_writer)
     missing = writer.missing
     ranks.wait()  # all processes must list the missing shards before one writes
@@ -168,9 +172,10 @@ def _fill_shared(ranks: Ranks, make_writer: Callable[[], Writer], grids: Grids, 
 
 
 def extract(extractor: Extractor, ranks: Ranks, folder: Path) -> Writer:
-    """Extract all features into a store in `folder`, with the same bytes for any number of processes.
+    """Extract all features into a store, with the same bytes for any number of processes.
 
-    Raises the errors of Extractor.features.
+    Return the store's writer; its method `finish` must be called to complete the store. `folder` is a
+    scratch folder; shards that are complete in it are kept. Raises the errors of Extractor.features.
     """
     shape = grid_shape(extractor.spec)
     return _fill_shared(
@@ -181,9 +186,11 @@ def extract(extractor: Extractor, ranks: Ranks, folder: Path) -> Writer:
 def extract_pixels(
     root: Path, images: Sequence[Indexed], spec: PixelSpec, ranks: Ranks, folder: Path
 ) -> Writer:
-    """Write images, as uint8 pixels (3, height, width), to a store for models that have an image encoder.
+    """Write images, as uint8 pixels (3, height, width), to a store in `folder`. Return the store's writer.
 
-    Raises InputError naming an unreadable or changed image.
+    Such a store is for models that have an image encoder. `root` is the folder of the images. The
+    processes of the group `ranks` share the work. Raises InputError naming an unreadable or changed
+    image.
     """
     squash = partial(pixels, root, size=(spec.height, spec.width), resize=spec.resize)
 
@@ -213,7 +220,7 @@ def imported_attributes(spec: Spec, weights_id: str, images: Sequence[Indexed]) 
     """Return the attributes of a store whose features were imported instead of extracted.
 
     They contain no attributes of the network, because the network that computed imported features is
-    unknown. The precision is float32. `weights_id` is OF_FILES and a hash of all imported features.
+    unknown. The precision is float32. `weights_id` is the prefix "npy:" and a hash of all features.
     """
     return store_attributes(spec, images) | {"weights_id": weights_id, "precision": "float32"}
 

@@ -130,7 +130,8 @@ def fingerprint(files: Sequence[Path]) -> str:
 def take_over(files: Sequence[Path], shape: Shape, writer: Writer) -> str:
     """Import the .npy files into all missing shards of `writer`'s store, and return an id of all features.
 
-    `files` has one file per image, in the order of the store. Raises InputError naming a wrong file.
+    `files` has one file per image, in the order of the store. `shape` is (channels, height, width) of
+    an image's features. Raises InputError naming a wrong file.
     """
 
     def features(rows: Sequence[int]) -> Iterator[np.ndarray]:

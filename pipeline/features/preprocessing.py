@@ -169,7 +169,7 @@ def pixels(root: Path, image: Indexed, size: int | tuple[int, int], resize: str)
 
 
 def read_unchanged(root: Path, image: Indexed) -> bytes:
-    """Return the bytes of an image's file. Raises InputError if they differ from the index."""
+    """Return the bytes of an image file. Raises InputError if their SHA-256 is not `image.sha256`."""
     data = read_bytes(root / image.name)
     if hashlib.sha256(data).hexdigest() != image.sha256:
         raise InputError(

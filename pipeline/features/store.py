@@ -173,7 +173,10 @@ class FeatureStore:
         return features if len(rows) == len(keys) else features[[positions[key] for key in keys]]
 
     def _check_images(self, features: np.ndarray, rows: list[int]) -> None:
-        """Compare the images' checksums. Each image is checked only when it is read for the first time."""
+        """Compare the checksums of the images in `rows` with the store's; raise InputError if one differs.
+
+        Each image is checked only when it is read for the first time.
+        """
         unchecked = [index for index, row in enumerate(rows) if not self.checked[row]]
         unchecked_rows = [rows[index] for index in unchecked]
         sums = [store_codec.features_checksum(features[index]) for index in unchecked]

@@ -49,7 +49,7 @@ class Clause:
         return [token for token in self.groups.get(group, ()) if token.symbol == symbol]
 
     def has(self, *symbols: str) -> bool:
-        """Return True if a token of the clause has one of these symbols."""
+        """Return True if a token of the clause has one of these grammar symbols, such as "COLOR"."""
         return any(token.symbol in symbols for token in self.tokens)
 
     @property

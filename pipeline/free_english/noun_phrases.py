@@ -112,9 +112,10 @@ def noun_phrase(tokens: list[Token]) -> Token | list[Token]:
 
 
 def _several(tokens: list[Token], phrase: Phrase) -> Token | list[Token]:
-    """Split a phrase such as "the red and green cubes" into two noun phrases.
+    """Split a phrase such as "the red and green cubes" into [noun phrase, conjunction, noun phrase].
 
-    If this is impossible, return one unknown token.
+    `phrase` is the meaning of all `tokens`. One of its attributes has several values. If there are not
+    exactly two values, or if there is no "and", return one UNKNOWN token.
     """
     names = [name for name, _ in phrase.look]
     repeated = next(name for name in names if names.count(name) > 1)

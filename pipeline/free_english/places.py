@@ -52,7 +52,7 @@ def the_object_that(tokens: list[Token]) -> Token | None:
 
 
 def its_position(tokens: list[Token]) -> list[Token] | None:
-    """Remove "its position": return no tokens, []. Return None (no change) for "its color" and the like."""
+    """Return [], which deletes "its position"; None, which keeps "its color" and the like."""
     return [] if _with_symbol(tokens, "COLOR")[0].meaning == "position" else None
 
 
@@ -63,7 +63,7 @@ def place(tokens: list[Token]) -> Token:
 
 
 def before_all(tokens: list[Token]) -> Token | None:
-    """Return one place token for "behind everything else"; None if the words name no side."""
+    """Return one place token for "behind everything else"; None without a side ("near everything")."""
     side = tokens[0].meaning
     return joined(tokens, "PLACE", Place("rank", side=side, rank=1)) if side in SIDES else None
 
@@ -200,7 +200,7 @@ def before_phrase(tokens: list[Token]) -> Token | None:
 def seen(tokens: list[Token]) -> Token | None:
     """Join "the cube that was in the first image" to one noun phrase token, with the image as a place.
 
-    Return None for a pronoun, for "now", and unless there is one WHEN token ("in both images" is one).
+    Return None for a pronoun, for "now", or without exactly one time (WHEN; "in both images" is one).
     """
     phrase, times = tokens[0].meaning, [token.meaning for token in _with_symbol(tokens, WHEN)]
     if len(times) != 1 or times[0] == "now" or phrase.pronoun:
@@ -220,7 +220,7 @@ def value_of(tokens: list[Token]) -> Token | None:
 
 
 def ranked_of(tokens: list[Token]) -> Token | None:
-    """Return one noun phrase token for words such as "the leftmost of the three cubes".
+    """Return a noun phrase token for words such as "the leftmost of the three cubes": the leftmost cube.
 
     Return None if the noun phrase after "of" is in the singular.
     """

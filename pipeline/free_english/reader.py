@@ -138,9 +138,9 @@ def _difference(before: Claim, after: Claim) -> Claim:
 
 
 def _described(last: Claim, claim: Claim) -> list[Claim]:
-    """Add a description ("it is red") to the claim `last`.
+    """Combine the claim `last` with the next claim, `claim`, which is a description such as "it is red".
 
-    Return the extended claim, or both claims if the description is a claim of its own.
+    Return [`last` with the described attributes], or both claims if they cannot be combined.
     """
     if last.kind == BECOMES:
         return [last, replace(claim, when="now")]

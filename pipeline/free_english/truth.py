@@ -72,11 +72,12 @@ def judged_claims(text: str, pair: Pair) -> list[JudgedClaim]:
 
 
 def verdict(text: str, judged: Sequence[JudgedClaim]) -> Verdict:
-    """Return the verdict on a text, which combines the verdicts on its claims.
+    """Return the verdict on a text, combined from the verdicts on its claims.
 
-    If some claims are wrong, the text is wrong. Verdict.wrong then has the clauses of these claims, in
-    lower case. Otherwise, a text without claims or with an unreadable claim is not parseable. For any
-    other text, Verdict.fits is True. Verdict.true is True if also a claim identifies the change.
+    If a claim is wrong, the text is wrong. Verdict.wrong then has the clauses of the wrong claims, in
+    lower case. Otherwise, a text without claims or with an unreadable claim is not parseable. In all
+    other cases, Verdict.fits is True. Verdict.true is also True if a claim identifies the change;
+    else the text counts as ambiguous.
     """
     wrong = [item for item in judged if item.verdict == "wrong"]
     if wrong:

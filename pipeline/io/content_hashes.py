@@ -39,7 +39,10 @@ def file_hash(path: str | Path, remedy: str = "") -> str:
 
 
 def with_hashes(record: Mapping[str, Any], hashes: Mapping[str, str]) -> dict[str, Any]:
-    """Return a copy of the record with `hashes` and a hash of the record itself."""
+    """Return a copy of the record with the additional key "hashes" (KEY).
+
+    The value of this key has `hashes`, name -> hash, and, as "record", a hash of the record itself.
+    """
     hashed = {**record, KEY: dict(hashes)}
     hashed[KEY][RECORD] = _record_hash(hashed)
     return hashed
@@ -68,7 +71,8 @@ def read(path: str | Path, record: Any, remedy: str) -> dict[str, str]:
 def check(path: str | Path, hashes: Mapping[str, str], name: str, file: str | Path, remedy: str) -> None:
     """Raise InputError if `hashes` has an entry `name` that differs from the hash of `file`.
 
-    The error names `path`, the record file that contains `hashes`, and ends with `remedy`.
+    The error names `path`, the record file that contains `hashes`. It ends with `remedy`, which says
+    what the user should do.
     """
     if name in hashes and file_hash(file) != hashes[name]:
         raise InputError(f"{file} is not the file that {path} names by {KEY}.{name}; {remedy}")

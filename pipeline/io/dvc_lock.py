@@ -41,7 +41,11 @@ def check(root: Path) -> str | None:
 
 
 def problem(root: Path) -> str | None:
-    """Return a message if dvc.lock is incomplete; None if dvc.lock is complete or does not exist."""
+    """Return what is wrong with dvc.lock, such as "is cut off or damaged"; None if complete or missing.
+
+    A file without the last stages of the last good copy is incomplete, too, except the file of the last
+    commit.
+    """
     if not (root / NAME).is_file():
         return None
     text = (root / NAME).read_text(encoding="utf-8", errors="replace")

@@ -23,17 +23,19 @@ Mark = str | int | None
 
 
 def record(kind: str, files: Mapping[str, Mark]) -> dict[str, Any]:
-    """Return the record of a folder of this kind; `files` is the mapping path -> mark.
+    """Return the content of .made.json for a folder of the kind `kind`, such as "weights".
 
-    A mark is the SHA-256 of a file, the size of a large file, or None for a file that may still change.
+    `files` maps paths to marks. A mark is the SHA-256 of a file, the size of a large file, or None for
+    a file that may still change.
     """
     return {"by": kind, "files": dict(files)}
 
 
 def record_of_files(folder: Path, kind: str) -> dict[str, Any]:
-    """Return a record of the files that a folder has now, which the file .made.json holds.
+    """Return a record, the content of .made.json, of the files that the folder has now.
 
-    It has the kind of the folder, such as "weights", and path -> mark (SHA-256, or size if large).
+    `kind` is the folder's kind, such as "weights". The record has this kind and, for each path, a mark:
+    SHA-256, or the size if the file is large. The file .made.json itself is not in the record.
     """
     names = [name for name in entries(folder) if name != RECORD and (folder / name).is_file()]
     return record(kind, {name: mark(folder / name, LARGEST_HASHED) for name in names})

@@ -21,9 +21,10 @@ Tree = Mapping[str, Any]
 
 
 def of_dataset(tree: Tree, dataset: str) -> dict[str, list[str]]:
-    """Return the files that are named in a dataset's settings.
+    """Return the files that a dataset's settings name, by section: section -> files.
 
-    They are grouped by section ("features", "text", "own"): section -> files.
+    `tree`: the settings of params.yaml. "features" has the backbone's weights, "text" the vocabulary,
+    and "own" the files `start` of groups of models: CLIP's weights for the initialisation.
     """
     settings = tree["dataset"][dataset]
     features = settings.get("features", {})
@@ -36,9 +37,9 @@ def of_dataset(tree: Tree, dataset: str) -> dict[str, list[str]]:
 
 
 def link(tree: Tree) -> None:
-    """Make links below FOLDER to all files that the settings name, and remove all other links.
+    """Make links below FOLDER to the existing files that the settings name, and remove all other links.
 
-    `tree`: the settings of params.yaml.
+    `tree` has the settings of params.yaml. A missing file gets no link, because DVC could not hash it.
     """
     named = [of_dataset(tree, dataset) for dataset in tree["datasets"]]
     _link(OF_DATASETS, {file for sections in named for files in sections.values() for file in files})

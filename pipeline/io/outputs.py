@@ -36,7 +36,11 @@ class Contents:
     by: str
 
     def check(self, path: Path) -> None:
-        """Raise InputError if `path` exists and must not be replaced by a folder of this kind."""
+        """Raise InputError if a folder of this kind must not be written to `path`.
+
+        It can be written if `path` does not exist, is empty, or is a folder of the same kind with a record
+        of all its files, none of which was changed since.
+        """
         with writing(path):
             if path.name in ("", ".."):
                 raise InputError(f"{path} cannot be replaced; name a folder below it")
@@ -98,8 +102,10 @@ def check(path: Path, contents: Contents | None) -> None:
 def replacing(path: str | Path, contents: Contents | None = None) -> Iterator[Path]:
     """Yield a temporary path next to `path`. Rename it to `path` if the `with` block succeeds.
 
-    The block must write the temporary path: a file if `contents` is None, otherwise a folder of the kind
-    `contents`. Raises InputError if `path` cannot be written or must not be replaced.
+    The block must write the temporary path: a file if `contents` is None, otherwise a folder of the
+    kind `contents`, such as weights. Raises InputError if `path` cannot be written, or must not be
+    replaced (see the module): for example, if a folder has a file that was changed after it was
+    written.
     """
     path = Path(path)
     check(path, contents)

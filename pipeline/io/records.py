@@ -64,7 +64,8 @@ def read_records(
     """Yield one record of the type `kind` per line of a file of JSON lines.
 
     Raises InputError for a line that does not fit, or that repeats an earlier value of the field `key`.
-    The message ends with `remedy`. Unknown keys are an error unless `extra` is "ignore".
+    The message ends with `remedy`: what the user can do. Unknown keys are an error unless `extra` is
+    "ignore".
     """
     earlier_names = set()
     for number, line in enumerate(read_lines(path, remedy), 1):

@@ -96,7 +96,10 @@ Claims = Mapping[Key, frozenset[int]]
 
 
 def of_captions(captions: Iterable[str]) -> Claims:
-    """Return the claims of several captions: (animal, part, class such as "color") -> values."""
+    """Return the claims of several captions: (animal, part, class such as "color") -> values.
+
+    A part or a value is a number, the field `value` of Meaning. The number WHOLE is the whole bird.
+    """
     claims: dict[Key, frozenset[int]] = {}
     for caption in captions:
         for key, value in _claims(caption):
@@ -156,8 +159,8 @@ def _claimed(animals: tuple[str, ...], part: int, values: list[tuple[str, int]])
 class Birds:
     """The captions of a split, from which the negatives (wrong captions) of its pairs are made.
 
-    At most MOST captions are in a TF-IDF index. `counts` has how often each word is in the training
-    captions.
+    `index` finds similar captions by TF-IDF. It has at most MOST captions, drawn at random. `counts`
+    has how often each word is in the training captions: the weights for drawing replacement words.
     """
 
     def __init__(self, pairs: Sequence[Pair], training: Sequence[str], rng: np.random.Generator):
@@ -177,8 +180,10 @@ class Birds:
 class Source:
     """Source of candidates for the negatives (wrong captions) of one pair.
 
-    A method for each kind of negative yields candidates. The method `wrong` then checks each candidate.
-    `certain` is False, because `wrong` does not recognise every wrong caption.
+    A method for each kind of negative yields candidates. The caller keeps those that the method `wrong`
+    recognises as wrong. `certain` is False: a caption that `wrong` does not recognise may still be
+    wrong. So, if too few negatives are found, the caller accepts captions of other pairs without this
+    check.
     """
 
     certain = False
@@ -193,9 +198,10 @@ class Source:
         return contradicts(caption, self._claims)
 
     def retrieve(self, number: int) -> Iterator[str]:
-        """Yield captions of the split: those most similar to the pair's reference number `number` first.
+        """Yield captions of the split, from the most to the least similar to one reference of the pair.
 
-        `number` is taken modulo the number of references.
+        The reference has the index `number` modulo the number of references. The pair's own captions can
+        be among the results; the method `wrong` returns False for them.
         """
         reference = self._references[number % len(self._references)]
         ranked = self._split.index.ranked(vocabularies.tokenise(reference, lower_case=True))

@@ -198,10 +198,11 @@ def _text(words: Words | None) -> str | None:
 def _replaced(
     sentence: Sentence, truth: Claims, weights: Mapping[str, float], count: int, rng: np.random.Generator
 ) -> Words | None:
-    """Return the sentence with 1 to `count` words replaced; None if no word can be replaced.
+    """Return the sentence with at most `count` words replaced; None if no word can be replaced.
 
-    Only two kinds of words can be replaced: attributes of the subject, and the new value. The words
-    with the largest `weights` are replaced first.
+    Only the subject's attributes and the new colour or material can be replaced. Words with the largest
+    `weights` (word -> TF-IDF weight) are replaced first. `truth` has the claims of the references. A
+    colour in these claims never becomes the new colour.
     """
     words = list(sentence.words)
     indices = sentence.attributes + ([] if sentence.value is None else [sentence.value])

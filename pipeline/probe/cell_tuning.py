@@ -39,7 +39,10 @@ GAIN = (0.9, 1.1)  # range of the factor of each channel, for white balance
 
 @dataclass(frozen=True)
 class Labelled:
-    """Images of a rendered dataset, with the class of each cell that contains an object's centre."""
+    """Images of a rendered dataset, with the attributes of the object whose centre a cell contains.
+
+    `classes` has four class indices per cell: colour, shape, material and size (NOTHING: no object).
+    """
 
     root: Path
     images: Sequence[Indexed]

@@ -51,7 +51,7 @@ def check_installed() -> None:
 
 
 def write(path: Path, rows: Iterator[dict[str, Any]]) -> None:
-    """Write the rows to the file `path`. Equal rows give equal bytes."""
+    """Write the rows (see `row_of`) to the Parquet file `path`. Equal rows give equal bytes."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

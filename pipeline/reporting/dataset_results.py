@@ -135,7 +135,10 @@ def _results(root: Path, dataset: str, params: Params) -> Results:
 
 
 def _retrieved(curves: Path, params: Params, pairs: Path) -> dict[str, dict[int, Figures]]:
-    """Return model -> seed -> retrieval results, for the models with retrieval results."""
+    """Return model -> seed -> retrieval results, for the models with retrieval results.
+
+    `curves`: folder of the dataset's learning curves, with the results; `pairs`: file of its pairs.
+    """
     figures: dict[str, dict[int, Figures]] = {}
     for model in params.models:
         for seed in params.seeds:
@@ -209,7 +212,10 @@ def read_phases(folder: Path, seed: int) -> dict[PhaseName, Curves]:
 
 
 def _curves(folder: Path, *scores: str) -> Curves:
-    """Read the curves of a phase. The validation curve must have the columns `scores`."""
+    """Read the curves of a training phase from `folder`: the files loss.csv and validation.csv.
+
+    validation.csv must have the columns `scores`.
+    """
     losses = read_curve(folder / "loss.csv", "iteration")
     return Curves(losses, read_curve(folder / "validation.csv", "iteration", *scores))
 

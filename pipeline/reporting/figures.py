@@ -68,7 +68,7 @@ class Style:
 
 
 def styles(models: Iterable[str]) -> dict[str, Style]:
-    """Return model -> style, for all panels of a page."""
+    """Return model -> Style (colour and dashes of the model's lines) for all panels of a page."""
     return {
         model: Style(model, LINES[number % COLOURS], DASHES[number % len(DASHES)])
         for number, model in enumerate(dict.fromkeys(models))

@@ -234,9 +234,10 @@ def _is_true(score: ScoredPair) -> bool | None:
 
 
 def _verdict_text(score: ScoredPair, wrong: Sequence[str]) -> str:
-    """Return the verdict on a caption's truth as text; "" if the verdict is unknown.
+    """Return the verdict on a caption as text: its truth, or else its agreement with the references.
 
-    For a false caption, the text also quotes the words in `wrong`.
+    For a caption that is not true, the text also quotes the words in `wrong`. The text is "" if both
+    truth and agreement are unknown.
     """
     if score.true is not None:
         wrong_words = truth.quoted(wrong)

@@ -50,7 +50,10 @@ class Row:
     scores: dict[Key, MeanSd]
 
     def printed(self, subset: str, metric: str) -> str:
-        """Format 100 times a score, with ± its standard deviation over seeds; NONE without a score."""
+        """Format a score with ± its standard deviation over seeds; NONE if the row lacks the score.
+
+        The score is multiplied by 100, except for the metrics in COUNTS.
+        """
         if (subset, metric) not in self.scores:
             return NONE
         return self.scores[subset, metric].printed(1 if metric in COUNTS else 100)
@@ -74,7 +77,10 @@ def records(results: Sequence[Results]) -> list[Record]:
 
 
 def rows(records: Sequence[Record], dataset: str) -> list[Row]:
-    """Return a dataset's rows: the baseline (a constant caption), then each model's seeds and their mean."""
+    """Return a dataset's rows: first the baseline (a constant caption), then the seeds of each model.
+
+    A model with several seeds also has a row with their mean.
+    """
     runs: dict[str, dict[str, list[Record]]] = {}  # model -> seed -> records
     for record in records:
         if record["dataset"] == dataset:

@@ -43,7 +43,10 @@ LOCALISATION = {
 
 
 def render(results: Sequence[Results], records: Sequence[overview_table.Record], params: Params) -> str:
-    """Return the page's HTML. Raises InputError if an image has changed since it was prepared."""
+    """Return the report page's HTML, with a section for each dataset in `results`.
+
+    `records`: see overview_table.records. Raises InputError if an image changed since stage prepare.
+    """
     environment = Environment(
         loader=FileSystemLoader(FOLDER),
         autoescape=True,  # a caption may contain any text

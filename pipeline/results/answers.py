@@ -135,7 +135,9 @@ def _rounded(true_share: Share) -> dict[str, float]:
 
 
 def lines(answers: Sequence[Answer], reader: str) -> list[dict[str, Any]]:
-    """Return a JSON object per caption: ids, text and verdict.
+    """Return a JSON object per caption: ids, `changed` of the pair, text and verdict.
+
+    reader: how the captions were parsed, "strict" or "free" (READERS)
 
     If `reader` is "free" and the scene is known, the object also has the judged claims of the caption.
     """

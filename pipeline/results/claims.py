@@ -36,7 +36,8 @@ LEAST_SEEDS = 3  # fewer seeds do not show the spread
 class Finding:
     """Result of checking a claim "model a is better than model b" with one metric.
 
-    `difference` is the score of a minus the score of b, with its interval. Scores are fractions.
+    `result` is HOLDS, FAILS, OPEN or CHANCE. `difference` is the score of a minus the score of b, with
+    its 95 % interval over test pairs. Scores are fractions.
     """
 
     result: str
@@ -65,8 +66,9 @@ def verdicts(groups: Sequence[Group]) -> list[Verdict]:
     All groups are of one dataset. A metric decides a claim if all of these conditions are met:
     - Both models have at least LEAST_SEEDS seeds.
     - The paired bootstrap over test pairs is significant after Holm's correction.
-    - The difference of the models exceeds `seeds_margin`, half of its 95 % interval over seeds.
-    - The model that the claim calls better is above chance.
+    - The difference between the models' scores is larger than `seeds_margin`: half the width of the
+      95 % interval of this difference, estimated from the spread over seeds.
+    - The model that the claim calls better is above chance (Group.above_chance).
     """
     by_name = {group.name: group for group in groups}
     known_claims = [claim for claim in CLAIMS if {claim.better, claim.worse} <= by_name.keys()]

@@ -45,11 +45,12 @@ class Faults:
         return self._mean(lambda letters: letter in letters)
 
     def split(self, part: str) -> float:
-        """Return the contribution of one kind of fault, the letter `part`, to the share of false captions.
+        """Return the contribution of one kind of false part to the share of false captions.
 
-        Only captions of changed pairs are counted. A caption with n false parts adds 1/n for each of these
-        parts. The sum is divided by the number of captions. For example, with one true caption and one
-        caption with two false parts, the value of each of these parts is 1/4.
+        `part` is a letter of PARTS, for example "c" for a false colour. Only captions of changed pairs are
+        counted. A caption with n false parts adds 1/n for each of these parts. The sum is divided by the
+        number of captions. For example, with one true caption and one caption with two false parts, the
+        value of each of these parts is 1/4.
         """
         return self._mean(lambda letters: (part in letters) / max(1, len(letters.replace(OTHER, ""))))
 

@@ -1,10 +1,12 @@
 """Measure how well each metric agrees with the truth of captions.
 
-The agreement is Spearman's rank correlation of the metric and the truth: 1 for equal order, 0 for
-unrelated order. It is computed once over all runs, and once over the captions of each run.
+The agreement is Spearman's rank correlation: 1 for equal order, 0 for unrelated order. It is
+computed over all runs: metric of a run with its share of true captions (changed pairs). It is also
+computed within each run, over these captions: metric of a caption with its truth. The mean over the
+runs is reported.
 
-The interval is the middle 95 % of a bootstrap. The bootstrap resamples models, each with all its
-seeds, because the seeds of a model are alike.
+The interval of a correlation is the middle 95 % of a bootstrap. The bootstrap resamples models,
+each with all its seeds, because the seeds of a model are alike.
 """
 
 from collections.abc import Sequence

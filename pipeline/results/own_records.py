@@ -1,4 +1,7 @@
-"""Select a user's own records that fit the current settings and data, and publish records."""
+"""Select a user's own records that fit the current settings and data.
+
+`promote` publishes these records: it moves them to the folder of the published records.
+"""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -28,7 +31,11 @@ def current_settings(tree: Tree, record: Record) -> str:
 
 
 def check(root: Path, tree: Tree, dataset: str, dataset_records: Iterable[Record]) -> None:
-    """Raise InputError if a record in `dataset_records` has other settings than params.yaml (`tree`)."""
+    """Raise InputError if a record in `dataset_records` has other settings than params.yaml (`tree`).
+
+    A record has the results of a run. `root` and `dataset` are only used to name the folder of the
+    records in the message.
+    """
     others = [records.name_of(record) for record in dataset_records if not _fits(tree, record)]
     if others:
         raise InputError(
@@ -99,10 +106,10 @@ def _targets(
     """Return where the user's own records of a dataset are to be published: file -> new file.
 
     A record has the results of a run. `own_records` are the records to publish, by file. `pairs`
-    describes their test pairs.
+    describes their test pairs. `tree` is the content of params.yaml.
 
-    Raises InputError if the published records have other settings or other pairs, or if a published
-    record would be replaced by a different one.
+    Raises InputError if the published records have other settings than `tree` or other test pairs than
+    `pairs`, or if a published record would be replaced by a different one.
     """
     folder = root / FOLDER / dataset
     published, published_pairs = record_comparisons.read_folder(folder)
@@ -119,9 +126,10 @@ def _targets(
 
 
 def _fitting(folder: Path, tree: Tree) -> tuple[dict[Path, Record], Record]:
-    """Return the records of a folder that have the models and settings of params.yaml (`tree`).
+    """Return the records in `folder` with the models and settings of params.yaml, and their test pairs.
 
-    The result is a dictionary, file -> record, and the contents of the folder's pairs.json.
+    A record has the results of a run. The records are a dictionary, file -> record. The test pairs are
+    the content of the folder's pairs.json. `tree` is the content of params.yaml.
     """
     by_file, pairs = record_comparisons.read_folder(folder)
     return {file: record for file, record in by_file.items() if _fits(tree, record)}, pairs

@@ -13,9 +13,10 @@ NO_RECORD = "*There is no record for this table yet.*\n"
 
 
 def filled(page: Path, tables: Mapping[str, Table]) -> str:
-    """Return the text of a hand-written page with the current tables in its blocks.
+    """Return the text of a hand-written page, with the current table in each block.
 
-    Raises InputError if a block has no end or names an unknown table. The message names page and block.
+    `tables` maps names to tables. A block, from START to END, names its table. Raises InputError if a
+    block has no end or names an unknown table. The message names page and table.
     """
     text = page.read_text(encoding="utf-8")
     complete_blocks = blocks(text)

@@ -99,7 +99,10 @@ class Group:
 
 
 def read(root: Path, dataset: str) -> list[Group]:
-    """Return the groups of a dataset's published records. Raises InputError like `read_folder`."""
+    """Return a dataset's published records in groups: the records of a group differ only in the seed.
+
+    `root` is the repository. Raises InputError like `read_folder`.
+    """
     by_file, pairs = read_folder(root / FOLDER / dataset)
     return groups([*by_file.values()], pairs)
 

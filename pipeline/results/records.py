@@ -55,10 +55,11 @@ Record = dict[str, Any]
 class StoredRecord(BaseModel):
     """Record of a finished run, as stored in its JSON file.
 
-    `changes` are changed keys of params.yaml. `settings` is a hash of the settings that determine the
-    results. `train` is the recipe's `train`. `validation` has curves: score -> iteration -> value.
-    `true`, `right` and `faults` are strings with an entry for each test pair: whether the caption is
-    true, whether it is right about change or no change, and which faults it has (a letter each).
+    `changes` has the settings that differ from params.yaml: key -> value. `settings` is a hash of the
+    settings that determine the results. `train` is the recipe's `train`: iterations, batch size, etc.
+    `validation` has curves: score -> iteration -> value. `true` and `right` have a character per test
+    pair ("1", "0", or "-" for unknown): whether the caption is true, and whether it is right about
+    change or no change. `faults` has the letters of truth.FAULTS per test pair, separated by commas.
     """
 
     dataset: str
@@ -230,9 +231,10 @@ def caption_positions(pairs: Sequence[Pair]) -> list[int]:
 
 
 def prepared(root: Path, dataset: str) -> Record:
-    """Return the content that pairs.json of the dataset's records has for the prepared test pairs.
+    """Return a description of the prepared test pairs of a dataset, in the form of a pairs.json.
 
-    The result is cached until the prepared files change.
+    The pairs are read from data/pairs in the folder `root`. The result is cached until the prepared
+    files change.
     """
     return _prepared(root, dataset, data(root, dataset))
 
@@ -248,7 +250,10 @@ def identity(described: Record) -> str:
 
 
 def described(pairs: Sequence[Pair]) -> Record:
-    """Return the content of a pairs.json for these test pairs."""
+    """Return the content of a pairs.json (class PairsFile) for these test pairs.
+
+    `captions` has the first reference of each pair in `caption_positions`: position -> reference.
+    """
     positions = {pair.pair_id: position for position, pair in enumerate(pairs)}
     members = {name: [positions[pair_id] for pair_id in ids] for name, ids in subsets(pairs).items()}
     overlaps = [pair.viewpoint_iou for pair in pairs]
@@ -278,7 +283,10 @@ def read(path: Path) -> Record:
 
 
 def read_pairs_file(path: Path) -> Record:
-    """Read a pairs.json. Raises InputError if the file is damaged."""
+    """Return the content of a pairs.json as a dictionary with the keys of PairsFile.
+
+    Raises InputError if the file is damaged, or if a subset has a position without a pair.
+    """
     pairs = read_record(path, PairsFile, REMEDY, "ignore")
     if any(
         not 0 <= position < len(pairs.pairs) for positions in pairs.subsets.values() for position in positions

@@ -29,7 +29,11 @@ COLUMNS: dict[str, Callable[[Group], MeanSd | None]] = {
 
 
 def tables(datasets: Datasets, params: Params) -> dict[str, Table]:
-    """Return name -> table. A table has no rows if there are too few records."""
+    """Return the tables of all datasets' records: name of a table -> table.
+
+    Examples of names are "cameras", "claims", and "scores X" for a dataset X. A table has no rows if
+    there are too few records.
+    """
     order = list(params.model)
     ordered = {
         name: sorted(groups, key=lambda group: (order.index(group.model), _sizes(group)))

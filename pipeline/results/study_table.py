@@ -208,10 +208,12 @@ def _differences(root: Path, dataset: str, subset: str, planned: Sequence[Planne
 
 
 def _compared(subset: str, by_metric: dict[str, Comparison]) -> list[str]:
-    """Return the metrics to compare: true captions if known, CIDEr-D, and change accuracy or METEOR.
+    """Return the metrics to compare: shares of true captions, CIDEr-D, and change accuracy or METEOR.
 
-    Over all test pairs, the third metric is change accuracy if it is known, else METEOR. In subsets it is
-    METEOR, because change accuracy is meaningless there.
+    Captions are judged by the scene or by the references. Shares that are unknown are left out. Over
+    all test pairs, the shares are those of the changed pairs, and the last metric is change accuracy
+    if it is known, else METEOR. In subsets, the last metric is METEOR, because change accuracy is
+    meaningless there.
     """
     truth = (metric_names.TRUE_CHANGES, metric_names.AGREES_CHANGES) if subset == TOTAL else JUDGED
     second = ACCURACY if subset == TOTAL and ACCURACY in by_metric else METEOR
@@ -232,7 +234,10 @@ def _evidence(root: Path, dataset: str, subset: str, row: Planned) -> Evidence:
 def _retrieval(
     root: Path, title: str, planned: Sequence[Planned], published: Mapping[str, PublishedRetrieval]
 ) -> list[Table]:
-    """Return a table for each direction of retrieval; [] if no model with retrieval is finished."""
+    """Return a table for each direction of retrieval; [] if no model with retrieval is finished.
+
+    `published` maps names of methods to their results in papers.
+    """
     figures_of_rows: list[tuple[Planned, list[Figures]]] = []
     for row in planned:
         runs = [run for run in _finished_runs(root, row) if run.recipe.entry.retrieves]

@@ -52,9 +52,10 @@ class Localisation:
 def of_files(
     attention: str | Path, images: str | Path, pairs: Sequence[Pair], captions: Mapping[str, str]
 ) -> Localisation:
-    """Read attention.npz and the index of images, and compute the localisation.
+    """Read attention.npz and the index of images, and compute the localisation of `pairs`.
 
-    Raises InputError if a file is damaged, or if the attention belongs to other captions.
+    `captions`: pair id -> caption. Raises InputError in three cases: a file is damaged; a caption
+    differs from the caption in attention.npz; or the index lacks an image of `pairs`.
     """
     attended = attention_maps.read(attention)
     for pair in pairs:
@@ -104,7 +105,10 @@ def inside(boxes: Sequence[Placed], grid: tuple[int, int]) -> np.ndarray:
 
 
 def centred(boxes: Sequence[Placed], grid: tuple[int, int]) -> np.ndarray:
-    """Return a mask (H, W) of the cells whose centre lies in a box, or on the box's left or upper edge."""
+    """Return a mask (H, W) of the cells whose centre lies in a box, or on the box's left or upper edge.
+
+    `grid` is (H, W). A box is in pixels of its image, whose size is next to the box in `boxes`.
+    """
     H, W = grid
     mask = np.zeros(grid, dtype=bool)
     for (left, top, w, h), (width, height) in boxes:
@@ -130,10 +134,12 @@ def _views(caption: Attended, pair: Pair, sizes: Mapping[str, Size]) -> list[tup
 def _measured(words: Sequence[str], half_maps: np.ndarray, boxes: list[Placed]) -> dict[str, float | None]:
     """Return the localisation scores of one caption, as a dictionary: measure -> score.
 
-    The measures are the names in MEASURES. `half_maps` are the attention maps of the words, float16
-    (words, H, W). They are for the before image or the after image, or have one map for both. `boxes` are
-    the change boxes of these images. `pointing_at_object` and `coverage_at_object` use the map of the word
-    that names the changed object. They are None if no word names an object.
+    words: words of the caption
+    half_maps: one attention map per word, float16 (words, H, W); each is for one image, or for both
+    boxes: change boxes of this image, or of both images
+
+    The measures are the names in MEASURES. `pointing_at_object` and `coverage_at_object` use the map of
+    the word that names the changed object. They are None if no word names an object.
     """
     grid = half_maps.shape[1:]
     shares, hits = inside(boxes, grid), centred(boxes, grid)

@@ -197,10 +197,10 @@ def _table(path: Path, text: str, remedy: str) -> list[Row]:
 def _id(row: Row, source: str, pairs: Sequence[Pair], pair_ids: set[str], remedy: str) -> str:
     """Return the id of the pair to which `row`, an entry of a file of captions or scores, belongs.
 
-    The result is the entry's first id that is in `pair_ids`, or its first id if `pairs` is empty.
-    Without such an id, doc_id or index is a position in `pairs`, counted from 0. Raises InputError if
-    no pair is found. The message names the entry by `source`. If the entry has neither an id nor a
-    position, the message ends with the advice `remedy`.
+    The result is the first id in `row` that is in `pair_ids`, or just the first id if `pairs` is
+    empty. If `row` has no such id, its field doc_id or index is a position in `pairs`, from 0.
+    Raises InputError if no pair is found. The message names the entry by `source`. If the entry has
+    neither an id nor a position, the message ends with `remedy`, which says what the user can do.
     """
     document = row.get("doc")
     objects: list[Row] = [document, row] if isinstance(document, dict) else [row]

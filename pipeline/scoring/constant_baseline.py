@@ -14,12 +14,12 @@ from pipeline.scoring.tokenizer import OF_SCORES, one_line
 
 
 def choose(pairs: Sequence[Pair], candidates: int, timeout: float, tokeniser: str) -> tuple[str, float]:
-    """Choose one of the `candidates` most frequent training captions, by its CIDEr-D on the validation split.
+    """Choose one of the `candidates` most frequent training captions, by its validation CIDEr-D.
 
-    Return the caption, and its CIDEr-D (0 to 10) as the caption of every validation pair. Of equally good
-    captions, the most frequent is chosen, then the first in the alphabet. `tokeniser` is a key of OF_SCORES.
-    Raises InputError if the training or validation split has no captions, or if the tokenizer exceeds
-    `timeout` seconds.
+    Return the caption, and its CIDEr-D (0 to 10) as the caption of every validation pair. Of equally
+    good captions, the most frequent is chosen, then the first in the alphabet. `tokeniser` is "ptb" or
+    "none", as `score.tokeniser` in params.yaml. Raises InputError if the training or validation split
+    has no captions, or if the tokenizer exceeds `timeout` seconds.
     """
     captions = most_frequent(of_split(pairs, "train"), candidates)
     if not captions:

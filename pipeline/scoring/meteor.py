@@ -47,7 +47,10 @@ def question(caption: str, references: list[str]) -> str:
 
 
 def parsed(answer: str) -> list[float]:
-    """Parse a line of the jar's output into numbers that can be summed over captions."""
+    """Parse an output line of METEOR's jar: return the 23 counts, which can be summed over captions.
+
+    Raises InputError if the line does not have 23 numbers.
+    """
     try:
         counts = [float(word) for word in answer.split()]
     except ValueError:

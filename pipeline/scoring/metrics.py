@@ -162,7 +162,10 @@ class CiderD:
         self._slot = rows * LONGEST + self._order[self._terms]  # the sum that a term's square is added to
 
     def _index_documents(self, references: References, sentences: Mapping[str, Mapping[int, int]]) -> None:
-        """Store the distinct n-grams of each pair's references."""
+        """Store the distinct n-grams of each pair's references, which together are one document.
+
+        `sentences`: text of a sentence -> number of an n-gram -> number of the term.
+        """
         documents = [set().union(*(sentences[text] for text in texts)) for texts in references.values()]
         self._in_document = _flat(documents)
         self._document = np.repeat(np.arange(len(documents)), [len(grams) for grams in documents])

@@ -26,7 +26,8 @@ DIGITS = 6  # digits of written numbers; further digits of a logarithm differ be
 class Correctness:
     """Correctness of one caption per pair. Unknown values are None or missing.
 
-    `pairs` has the judgement of each caption, as in pairs.jsonl: {"true": False, "faults": "c"}.
+    `pairs` maps a pair's id to the judgement of its caption, as {"true": False, "faults": "c"}.
+    Each letter of "faults" is a key of truth.FAULTS; "c" is a wrong colour.
     `attributes` maps "type" to the share (0 to 1) of captions with the right kind of change. It maps
     "size", "color" and so on to the share of right values among the captions that name this attribute.
     """
@@ -70,9 +71,10 @@ def score_pairs(
     tokeniser: str,
     truth: Correctness,
 ) -> Scores:
-    """Score one caption per pair, in total and in each subset. The scores include `truth.shares`.
+    """Score one caption per pair, in total and in each subset.
 
-    A run of Java may take `meteor_timeout` seconds. `tokeniser` is a key of tokenizer.OF_SCORES.
+    The scores include the shares of `truth.shares`, for example the share of true captions. A run of
+    Java may take `meteor_timeout` seconds. `tokeniser` is a key of tokenizer.OF_SCORES.
     """
     references = {pair.pair_id: list(pair.captions) for pair in pairs}
     members = subsets(pairs)
@@ -192,9 +194,11 @@ def write_pair_scores(
     truth: Correctness,
     localisation: Mapping[str, dict[str, float | None]],
 ) -> None:
-    """Write one JSON line per pair: caption, truth, scores, and localisation of the attention.
+    """Write pairs.jsonl: one JSON line per pair with its caption, truth, scores and localisation.
 
-    `captions` maps pair ids to captions. `localisation` maps pair ids to scores by name.
+    captions: pair id -> caption
+    truth: judgements of the captions
+    localisation: pair id -> measure -> score of the attention maps
     """
     lines = (
         {"pair_id": pair_id, "scene_id": None, "caption": captions[pair_id]}

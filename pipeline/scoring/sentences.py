@@ -45,7 +45,7 @@ class Sentence:
 
     @cached_property
     def nouns(self) -> list[int]:
-        """Positions of the nouns; a sentence that reports no change has none."""
+        """Indices, in `words`, of nouns for objects, such as "ball". Without one, no change is reported."""
         return [position for position, word in enumerate(self.words) if word in NOUNS]
 
     @cached_property

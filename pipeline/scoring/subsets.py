@@ -21,7 +21,7 @@ def subsets(pairs: Sequence[Pair]) -> dict[str, list[str]]:
 def _quartiles(pairs: Sequence[Pair]) -> dict[str, list[str]]:
     """Split the pairs with a known overlap of the two views into quarters; q1 has the least overlap.
 
-    Fewer than four pairs have no quartiles. The members of a quartile keep the pairs' order.
+    Return name of the subset -> pair ids in the order of `pairs`; {} for fewer than four such pairs.
     """
     overlaps = {row: pair.viewpoint_iou for row, pair in enumerate(pairs) if pair.viewpoint_iou is not None}
     if len(overlaps) < len(QUARTILES):

@@ -65,7 +65,8 @@ def plain(sentences: list[str]) -> list[str]:
 def as_written(sentences: list[str], timeout: float = 0.0) -> list[str]:
     """Reduce white space to single spaces, and change nothing else.
 
-    IDC-PCL's program prepares sentences for scoring in this way.
+    IDC-PCL's program prepares sentences for scoring in this way. `timeout` has no effect. It only gives
+    this function the signature of `tokenize`.
     """
     return [one_line(sentence) for sentence in sentences]
 

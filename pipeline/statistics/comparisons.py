@@ -126,7 +126,10 @@ def _comparison(metric: str, pairs: int, observed: Array, differences: Array) ->
 def _corrected(
     comparisons: dict[tuple[str, str], dict[str, Comparison]],
 ) -> dict[tuple[str, str], dict[str, Comparison]]:
-    """Return the comparisons with p values corrected by Holm's step-down method (1979), per metric."""
+    """Correct the p values of `comparisons` in place by Holm's method (1979), and return `comparisons`.
+
+    All comparisons by the same metric are corrected together. `significant` is updated, too.
+    """
     for metric in dict.fromkeys(metric for by_metric in comparisons.values() for metric in by_metric):
         of_metric = [by_metric for by_metric in comparisons.values() if metric in by_metric]
         least_p = 0.0
@@ -146,5 +149,5 @@ def signed(difference: float) -> str:
 
 
 def p_value(p: float) -> str:
-    """Format p for sentences and tables."""
+    """Format p for sentences and tables, as "p = 0.012"; a value below 0.001 gives "p < 0.001"."""
     return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"

@@ -65,9 +65,10 @@ class Place(Protocol):
     def end(self, folder: Path) -> None: ...
 
     def leave(self, folders: Iterable[Path]) -> str:
-        """End these jobs, or let them continue, when the watching process stops. Return a message to print.
+        """End the jobs in `folders`, or let them continue, when the watching process is interrupted or fails.
 
-        Jobs on this machine are ended (class Local). Jobs on a cluster continue (class Slurm).
+        Return a message to print. Jobs on this machine are ended (class Local). Jobs on a cluster continue
+        (class Slurm).
         """
 
 

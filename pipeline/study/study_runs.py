@@ -54,7 +54,10 @@ class Run:
         return Path("results/runs", self.dataset, self.model, str(self.seed))
 
     def source(self, name: str) -> Path:
-        """Return the path of the result file `name` in a workspace. `name` is one of `kept_files(run)`."""
+        """Return the path, relative to the run's workspace, of a result file.
+
+        `name` is one of `kept_files(run)`. A workspace is a folder in which DVC executes one run.
+        """
         if name == RETRIEVAL:
             curves = Path("results/curves", self.dataset, self.model, "pretrain", str(self.seed))
             return curves / Path(name).name
@@ -152,7 +155,10 @@ def _dependencies(root: Path, dataset: str, inputs: Sequence[str]) -> Tree:
 
 
 def _data(root: Path, dataset: str, inputs: Sequence[str], deps: Sequence[str]) -> dict[str, str]:
-    """Return path -> MD5 from dvc.lock, for the prepared data at or below the paths `deps`."""
+    """Return path -> MD5 from dvc.lock, for the prepared data at or below the paths `deps`.
+
+    Raises InputError if the data is not prepared. `inputs`: kinds of input, "grid" or "pixels".
+    """
     remedy = how_to_prepare(dataset, inputs)
     outputs = _outputs(root, dataset, preparing_stages(dataset, inputs), remedy)
     digests = {

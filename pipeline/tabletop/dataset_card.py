@@ -71,9 +71,10 @@ def fingerprint(root: Path) -> str:
 
 
 def moved(scenes: Sequence[dict[str, Any]], width: int, height: int) -> tuple[float, float]:
-    """Return the median and the 0.9 quantile of the objects' shifts from the default to the distractor view.
+    """Return the median and the 0.9 quantile of the objects' shifts between default and distractor view.
 
-    Distances are between the centres of boxes, in cells of a GRID x GRID grid over the image.
+    A shift is the distance between the centres of an object's boxes in the two views. Its unit is a
+    cell of a GRID x GRID grid over the image, which has `width` x `height` pixels.
     """
     default, distractor = (
         np.array([box for scene in scenes for box in scene["views"][view]["boxes"]])

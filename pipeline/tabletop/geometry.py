@@ -113,7 +113,11 @@ def _strike_cube(half, at, ray):
 
 @compiled
 def _strike_cylinder(radius, at, ray):
-    """Return the distance to an upright cylinder of height 2 * `radius`, and the face: 0 side, 2 end."""
+    """Return the distance along a ray to an upright cylinder of height 2 * `radius`, and the face.
+
+    `at` is the start of the ray, relative to the cylinder's centre. The face that the ray hits is 0
+    (side) or 2 (end). The distance is infinite if the ray misses the cylinder.
+    """
     a = ray[0] * ray[0] + ray[1] * ray[1]
     if a > 0.0:
         b = at[0] * ray[0] + at[1] * ray[1]
@@ -130,13 +134,14 @@ def _strike_cylinder(radius, at, ray):
 
 @compiled
 def _strike_rounded(half, at, ray):
-    """Return the distance along a ray to a cube with rounded edges, and the face that the ray hits.
+    """Return the distance along a ray to a cube with rounded edges, and a number for the face.
 
-    Edges and corners are parts of cylinders and spheres of radius BEVEL * half. First, the ray is
-    intersected with the cube without rounding. If the ray enters this cube near an edge or a corner,
-    the rounded corner next to this point is tested, and the three rounded edges and three flat faces
-    that meet there. The result is then the distance to the nearest hit. The face is 0, because
-    `normal_at` does not need the face of a rounded cube. No hit: infinite distance.
+    Edges and corners are parts of cylinders and spheres of radius BEVEL * half; `half` is half of the
+    cube's side. First, the ray is intersected with the cube without rounding. If the ray enters that
+    cube far from its edges, the result is this hit and its face. Otherwise the rounded corner next to
+    the point of entry is tested, and the three rounded edges and three flat faces that meet there. The
+    result is then the distance to the nearest hit, and 0, because `normal_at` does not need the face
+    of a rounded cube. No hit: infinite distance.
     """
     distance, face = _strike_cube(half, at, ray)
     if distance == np.inf:
@@ -219,9 +224,10 @@ def _beyond(coordinate, flat):
 
 @compiled
 def first(solids, near, start, ray):
-    """Return the nearest hit of a ray: its distance, the solid's row (or GROUND or SKY), and the face.
+    """Return the nearest hit of a ray: the distance, the row in `solids` (or GROUND or SKY), and the face.
 
-    Only the solids in the bit mask `near` are tested.
+    The ray begins at `start` and has the unit direction `ray`. A solid k is only tested if bit k of
+    the mask `near` is set. The function `normal_at` says what the number of a face means.
     """
     distance, row, face = np.inf, SKY, 0
     if ray[2] < 0.0:

@@ -184,7 +184,7 @@ def _metal(style, solids, lamps, shaders, hit, start, ray):
 
 @compiled
 def _shade(style, solids, lamps, shaders, tile, hit, start, ray):
-    """Return the colour of the point that a camera ray hits."""
+    """Return red, green and blue at `hit` (see `first`), where a camera ray in direction `ray` ends."""
     if hit[1] >= 0 and solids[hit[1], 9] == METAL:
         return _metal(style, solids, lamps, shaders, hit, start, ray)
     return _matte(style, solids, lamps, shaders, tile, hit, start, ray)
@@ -246,8 +246,8 @@ def _ground(camera, axes, across, down):
 def paint(passes, style, solids, masks, shaders, camera, axes, lamps, curves):
     """Render an image twice, and write both results to `passes`, (2, height, width, 3) uint8.
 
-    The first result has one sample per pixel. The second, the final image, has 2 x 2 samples where a pixel
-    differs from a neighbour. `curves` (3, levels) are the tone curves of red, green and blue (effects.py).
+    The first has one sample per pixel; the second, the final image, has 2 x 2 where neighbours differ.
+    `camera`: its position. `curves`, (3, levels): tone curves of red, green and blue (effects.py).
     """
     height, width = masks.shape
     for side in range(1, 3):
@@ -264,7 +264,7 @@ def paint(passes, style, solids, masks, shaders, camera, axes, lamps, curves):
 
 @compiled
 def _uneven(passes, line, column):
-    """Return True if a pixel of passes[0] differs by more than CONTRAST from a direct neighbour."""
+    """Return True if pixel (line, column) of passes[0] differs by more than CONTRAST from a neighbour."""
     height, width = passes.shape[1:3]
     for direction in range(4):
         near_line = min(max(line + (direction - 1) * (1 - direction % 2), 0), height - 1)
@@ -278,9 +278,9 @@ def _uneven(passes, line, column):
 
 @compiled
 def _sample(passes, style, solids, masks, shaders, camera, axes, lamps, curves, line, column, side):
-    """Render one pixel: write the mean of `side` x `side` samples to `passes[side - 1]`.
+    """Render one pixel: write its colour to `passes[side - 1, line, column]` (see `paint`).
 
-    The pixel is in the row `line` and the column `column` of the image.
+    The colour is the mean of `side` x `side` samples, after the tone curves `curves`.
     """
     height, width = masks.shape
     tile = line // TILE * (-(-width // TILE)) + column // TILE

@@ -113,7 +113,7 @@ SHOWN = 200 / (480 * 320)  # each object must be visible in at least this share 
 
 
 def generator(seed: int, number: int) -> np.random.Generator:
-    """Return the random generator of one scene."""
+    """Return the random generator of the scene `number` in the dataset with this seed."""
     return np.random.default_rng([seed, number])
 
 

@@ -157,8 +157,8 @@ def build(
 ) -> WordVocabulary:
     """Return the vocabulary of the words that occur at least `min_count` times in `captions` and `others`.
 
-    `captions` are the training captions. Only they and `max_tokens` determine the maximum length of a
-    caption.
+    `captions` are the training captions, and `others` are captions of another dataset. `max_tokens`
+    limits the length of a caption. Only `captions` and this limit determine the maximum length.
     """
     counts = count_words([*captions, *others], lower_case)
     words = sorted(word for word, count in counts.items() if count >= min_count and word not in SPECIAL)
@@ -223,7 +223,7 @@ class ClipFile(Strict):
 
 
 def kind_of(record: Any) -> type[WordsFile] | type[ClipFile]:
-    """Return the class that describes `record`, the content of a vocabulary's file."""
+    """Return ClipFile if `record`, a vocabulary file's content, names CLIP's tokeniser; else WordsFile."""
     is_clip = isinstance(record, dict) and record.get("tokeniser") == "clip_bpe"
     return ClipFile if is_clip else WordsFile
 

@@ -22,10 +22,11 @@ CONTENTS = Contents("live curves")
 
 
 class LiveCurves:
-    """Writer of a run's learning curves into `folder`. If the folder is None, nothing is written.
+    """Writer of a run's learning curves into `folder`, for DVCLive and, if `log` asks for it, TensorBoard.
 
-    `images` is the number of images per iteration. Raises InputError if the folder contains a file that is
-    not a curve of an earlier run.
+    If the folder is None or `log` is "none", nothing is written. `images` is the number of images per
+    iteration, for the training speed. Raises InputError if the folder contains a file that is not a
+    curve of an earlier run.
     """
 
     def __init__(self, folder: Path | None, log: Log = "dvclive", images: int = 0):

@@ -84,7 +84,10 @@ def build(model: nn.Module, groups: tuple[Group, ...], settings: dict[str, Any])
 
 
 def grouped(model: nn.Module, groups: tuple[Group, ...], rate: float, decay: float) -> list[dict[str, Any]]:
-    """Return torch's parameter groups; a tensor belongs to the first Group whose pattern matches its name."""
+    """Return torch's parameter groups; a tensor belongs to the first Group whose pattern matches its name.
+
+    `rate`: learning rate, multiplied by Group.rate. `decay`: weight decay, if Group.decays is true.
+    """
     members: dict[Group, list[Tensor]] = {group: [] for group in groups}
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:

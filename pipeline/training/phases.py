@@ -207,7 +207,11 @@ def _build(
     shape: tuple[int, int, int],
     vocabulary: Vocabulary,
 ) -> Trainable:
-    """Build the model of the phase `declared` (None: captioning); load weights from `pretrained`, if any."""
+    """Build the model of a phase, and load its initial weights, if there are any.
+
+    `declared`: the pre-training phase; None: captioning. `settings`: the phase's settings. Weights are
+    loaded from the folder `pretrained`, and from the file of CLIP's weights settings["start"].
+    """
     sizes = recipe.sizes_for(shape, len(vocabulary), vocabulary.longest)
     model: Trainable = recipe_file.build(recipe, sizes, phase=declared.settings if declared else None)
     if pretrained is not None:

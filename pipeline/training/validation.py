@@ -98,7 +98,11 @@ class RetrievalValidation:
 
 
 class TaskValidation:
-    """Function that computes the mean losses and measures of a model in all pretraining tasks."""
+    """Function that computes the mean losses and measures of a model in the pre-training tasks `tasks`.
+
+    `negatives` maps pair ids to wrong captions, for the task "fda". `classes` has the image pairs of
+    the task "class_pairs"; None without this task.
+    """
 
     def __init__(
         self,
@@ -137,8 +141,8 @@ class TaskValidation:
     def _class_batches(self) -> Iterator[Batch]:
         """Yield the validation batches of the pretraining task "class_pairs": image pairs of NABirds.
 
-        Only every k-th NABirds pair of the split is used. k is the smallest step with which there are at most
-        as many NABirds pairs as validation pairs of the other tasks (`pairs`).
+        Only every k-th NABirds pair of the split is used. k is the smallest step with which there are at
+        most as many NABirds pairs as validation pairs of the other tasks (`self.pairs`).
         """
         assert self.classes is not None
         pairs = self.classes.pairs[:: -(-len(self.classes.pairs) // len(self.pairs))]

@@ -79,7 +79,10 @@ def find(run: Path | None, stage: str) -> Path | None:
 
 
 def hashes(run: Path | None) -> dict[str, str]:
-    """Return stage -> hash of the imported weights, for the stages that have imported weights."""
+    """Return stage -> hash of the imported weights, for the stages that have imported weights.
+
+    `run` is the run's folder in data/imported. None means that the run has no imported weights.
+    """
     return {stage: _hash(folder / WEIGHTS) for stage in FOLDERS if (folder := find(run, stage))}
 
 
@@ -94,7 +97,8 @@ def _hash(weights: Path) -> str:
 def check_kept(weights: Path, run: Path | None, stage: str) -> None:
     """Raise InputError if training would replace imported weights that have no other copy.
 
-    `weights` is the folder into which training writes. `run` is the run's folder in data/imported.
+    weights: the folder into which the stage `stage` ("pretrain" or "train") writes
+    run: the run's folder in data/imported, where a copy would be; None: no copy
     """
     description = weights / trained_model.MODEL
     if find(run, stage) or not description.is_file():

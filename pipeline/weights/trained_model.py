@@ -151,7 +151,10 @@ def _claimed(folder: Path) -> str | None:
 
 
 def _filled(trained: Trained, folder: Path, remedy: str, phase: str | None) -> Any:
-    """Build the model of a phase (None: captioning) with the weights in `folder`, after checking them."""
+    """Build the model of a phase (None: captioning) with the weights in `folder`, after checking them.
+
+    Raises InputError, which ends with `remedy`, if the weights are damaged or do not fit the model.
+    """
     recipe, source = trained.recipe, folder / MODEL
     if not trained.hashes:
         note = f"note: {source} has no hashes: its weights and words are not verified"

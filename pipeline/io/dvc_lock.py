@@ -5,6 +5,8 @@ stage and after `make repro`, and dvc.lock is compared with it.
 """
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +45,8 @@ def check(root: Path) -> str | None:
 def problem(root: Path) -> str | None:
     """Return what is wrong with dvc.lock, such as "is cut off or damaged"; None if complete or missing.
 
-    A file without the last stages of the last good copy is incomplete, too, except the file of the last
-    commit.
+    A file without the last stages of the last good copy is incomplete, too, unless dvc.yaml does not define
+    these stages any more. The file of the last commit is always complete.
     """
     if not (root / NAME).is_file():
         return None
@@ -54,8 +56,11 @@ def problem(root: Path) -> str | None:
     good_text = _good_text(root)
     if good_text is None or text in (good_text, _committed_text(root)):
         return None
-    if missing_stages := _missing_stages(stages, _complete_stages(good_text) or {}):
-        return f"is cut off and lacks {len(missing_stages)} stages ({missing_stages[0]} is the first)"
+    missing_stages = _missing_stages(stages, _complete_stages(good_text) or {})
+    if missing_stages and (pipeline := _pipeline(root)) is not None:  # a removed dataset has no stages
+        missing_stages = [name for name in missing_stages if name in pipeline]
+    if missing_stages:
+        return f"is cut off; the first missing stage is {missing_stages[0]}"
     return None
 
 
@@ -95,6 +100,13 @@ def _missing_stages(stages: Stages, good_stages: Stages) -> list[str]:
     is_short = len(stages[names[-1]]["outs"]) < len(good_stages.get(names[-1], {}).get("outs", []))
     complete = names[:-1] if is_short else names
     return good_names[len(complete) :] if complete == good_names[: len(complete)] else []
+
+
+def _pipeline(root: Path) -> set[str] | None:
+    """Return the names of all stages that dvc.yaml defines; None if DVC cannot read it."""
+    command = [sys.executable, "-m", "dvc", "stage", "list", "--names-only"]
+    listing = subprocess.run(command, cwd=root, capture_output=True, encoding="utf-8")
+    return set(listing.stdout.split()) if listing.returncode == 0 else None
 
 
 def _good_text(root: Path) -> str | None:

@@ -1,6 +1,7 @@
 """A dvc.lock that was cut off by a kill is noticed wherever it ends, and the last good copy replaces it."""
 
 import subprocess
+import sys
 
 import pytest
 from dvc.utils.serialize import dump_yaml
@@ -82,6 +83,17 @@ def test_a_complete_file_is_not_changed_and_is_the_next_good_copy(root, change):
     text = (root / "dvc.lock").read_text()
     assert succeed(root, "check_lock").stderr == ""
     assert (root / "dvc.lock").read_text() == text == (root / dvc_lock.COPY).read_text()
+
+
+@pytest.mark.parametrize("defined", ["ab", "abc"])
+def test_a_stage_that_dvc_yaml_no_longer_defines_was_not_cut_off(tmp_path, defined):
+    subprocess.run([sys.executable, "-m", "dvc", "init", "--no-scm", "--quiet"], cwd=tmp_path, check=True)
+    dump_yaml(tmp_path / "dvc.yaml", {"stages": {name: {"cmd": f"echo {name}"} for name in defined}})
+    for names in ("abc", "ab"):
+        entries = {name: {"cmd": name, "outs": [{"path": name, "md5": "0", "size": 1}]} for name in names}
+        dump_yaml(tmp_path / "dvc.lock", {"schema": "2.0", "stages": entries})
+        note = succeed(tmp_path, "check_lock").stderr
+    assert ("dvc.lock is cut off" in note) == (defined == "abc")
 
 
 def test_a_missing_file_is_no_cut_file(tmp_path):

@@ -26,6 +26,13 @@ UNNAMED = ("DIFFERENCE", "CHANGED", "PAINTED", "EVENTCOLOR")
 """Symbols that are the subject of "a change in colour can be seen", which does not name the object."""
 LEAD, SKIP, VIEW, AMONG, REFINE, CAST = "lead", "skip", "view", "among", "refine", "cast"
 VIEWPOINT = "VIEWPOINT"
+ONLY = re.compile(r"\b(?:only|sole|single)\b")
+"""Finds "only" in a text; it is no token of "only the camera moved"."""
+NO_OTHERS = {
+    "left": re.compile(r"\b(?:only|just|solely|merely|nothing but)\b"),
+    EXISTS: re.compile(r"\b(?:only|just|solely|merely|nothing but) (?:the|these|those|an?)\b"),
+}
+"""Kind of clause -> words that deny other objects ("only a cube remains"). Such a clause is not judged."""
 
 
 @cache
@@ -59,7 +66,7 @@ class Reading:
         `tokens` are the tokens of the sentence. `text` is the whole text; the tokens have positions in
         `text`.
         """
-        symbols, i = coded(tokens), 0
+        symbols, i, earlier = coded(tokens), 0, len(self.claims)
         self.image = ""
         while i < len(tokens):
             kind, match = _longest(symbols[i:])
@@ -76,6 +83,11 @@ class Reading:
                 if not (is_bounded and is_chatter):
                     self._unreadable(text[unread[0].start : unread[-1].end])
             i = end
+        own_text = text[max(0, tokens[0].start - len("only ")) : tokens[-1].end]
+        names_view = any(token.symbol == VIEWPOINT for token in tokens)
+        if len(self.claims) == earlier and names_view and ONLY.search(own_text):
+            # "the only difference is the camera"
+            self.claims.append(Claim(REST if self._changed() else NO_CHANGE, text=own_text))
 
     def _unreadable(self, text: str) -> None:
         self.claims.append(Claim(UNREADABLE, text=text))
@@ -89,6 +101,9 @@ class Reading:
         kind = clause.kind
         self.image = next((token.meaning for token in clause.tokens if token.symbol == "IMG"), self.image)
         if kind in (LEAD, SKIP, VIEW):
+            return
+        if kind == UNREADABLE:
+            self._unreadable(clause.text)
             return
         # "the colors are the same", "no change in its size"
         names_aspects = clause.has("ASPECTS", "COLOR") or (clause.has("DIFFERENCE") and clause.has("ASPECT"))
@@ -215,7 +230,10 @@ def _clause(kind: str, match: re.Match[str], tokens: Sequence[Token], text: str)
     for name in (name for name in match.groupdict() if match[name]):
         groups.setdefault(name.rstrip("0123456789"), []).extend(tokens[match.start(name) : match.end(name)])
     clause_tokens = tokens[match.start() : match.end()]
-    return Clause(kind, clause_tokens, groups, text[clause_tokens[0].start : clause_tokens[-1].end])
+    start, end = clause_tokens[0].start, clause_tokens[-1].end
+    if kind in NO_OTHERS and NO_OTHERS[kind].search(text[max(0, start - len("nothing but ")) : end]):
+        kind = UNREADABLE
+    return Clause(kind, clause_tokens, groups, text[start:end])
 
 
 def _excepted(tokens: Sequence[Token], end: int) -> bool:

@@ -104,6 +104,46 @@ def test_an_object_that_is_in_neither_image_was_not_removed(text, faults):
     assert (verdict.true, verdict.faults) == (not faults, faults)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Only the purple ball is left.",
+        "Just one cube remains.",
+        "There is only a purple ball.",
+        "The second image contains only the purple ball.",
+    ],
+)
+def test_a_claim_that_no_other_objects_exist_is_not_judged(text):
+    """Several objects are left in this scene, so the claim is false."""
+    verdict = judge_free(f"The large blue cylinder was removed. {text}", SCENES["drop"])
+    assert (verdict.true, verdict.faults) == (False, "g")
+    assert judge_free("The large blue cylinder was removed. The purple ball is left.", SCENES["drop"]).true
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The only difference is the camera angle.",
+        "The only difference between the two images is the camera angle.",
+        "Only the camera angle has changed.",
+        "The only change is a slight shift in the camera position.",
+        "The only thing that changed is the viewpoint.",
+        "The only thing that changed is the perspective from which the scene is viewed.",
+        "The images appear to be the same scene viewed from another angle, with no changes to the objects.",
+    ],
+)
+def test_only_the_view_changed(text):
+    assert judge_free(text, SCENES["none"]).true
+    assert not judge_free(text, SCENES["color"]).true
+    assert judge_free(
+        "The small yellow cylinder turned cyan. The only other change is the light.", SCENES["color"]
+    ).true
+
+
+def test_a_changed_view_alone_claims_nothing():
+    assert read("The camera angle has changed.") == []
+
+
 @given(st.text() | st.lists(st.sampled_from([*WORDS, ",", ".", "'s"]), max_size=25).map(" ".join))
 def test_any_text_is_read_the_same_way_twice(text):
     found = read(text)

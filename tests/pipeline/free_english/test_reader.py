@@ -129,7 +129,7 @@ def test_a_claim_that_no_other_objects_exist_is_not_judged(text):
         "The only change is a slight shift in the camera position.",
         "The only thing that changed is the viewpoint.",
         "The only thing that changed is the perspective from which the scene is viewed.",
-        "The images appear to be the same scene viewed from another angle, with no changes to the objects.",
+        "The images appear to be the same scene viewed from a different angle, with no changes to the items.",
     ],
 )
 def test_only_the_view_changed(text):

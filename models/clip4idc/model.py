@@ -115,7 +115,10 @@ class Retrieval(ClipModel, Retrieves):
         return (joint[:, 0] + joint[:, before.shape[1]]).float() / 2
 
     def sentences(self, tokens: Tensor) -> Tensor:
-        """Return the vectors g, (B, E), of the captions `tokens`, (B, L)."""
+        """Return the captions' vectors g, (B, E): the text encoder's output at <END>, not normalised.
+
+        `tokens`, (B, L), are the token ids of the captions, with <START> and <END>.
+        """
         return self.text(tokens).float()
 
     def losses_of(

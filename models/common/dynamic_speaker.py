@@ -247,7 +247,7 @@ class DynamicCaptioner(Captioner):
     ):
         """Build the captioner.
 
-        width: width K of the vectors of an Attended, which the module `difference` computes
+        width: width K of the vectors in the memory, (B, 3, K), that the module `difference` computes
         encoding: module that encodes the feature grids
         """
         speaker = DynamicSpeaker(sizes, width, dropout)

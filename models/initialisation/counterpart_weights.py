@@ -174,8 +174,9 @@ def add_size(half: Tensor, size_direction: Tensor, up: nn.Linear, down: nn.Linea
     """Initialise a feed-forward layer so that it adds the size of the difference to each token.
 
     A token contains the difference as its components x along D/2 directions, `half`, (D, D/2). The size
-    of the difference is the sum of |x| over these components. The layer adds the size along
-    `size_direction`, (D,), a unit vector orthogonal to `half`.
+    of the difference is the sum of |x| over these components. The layer subtracts the mean size at
+    unchanged cells, and adds SIZE_GAIN / sqrt(D) times the result along `size_direction`, (D,), a unit
+    vector orthogonal to `half`.
 
     `up` and `down` are the linear maps of the layer. Their first D hidden channels compute |x| as
     ReLU(x) + ReLU(-x). With GELU instead of ReLU, the result is approximate.

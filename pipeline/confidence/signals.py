@@ -28,10 +28,11 @@ class Signals:
     """Numbers that are computed from a caption, and that predict whether the caption is correct.
 
     The model also writes a second caption, for the same images in exchanged order (after, before).
-    Signals named "exchanged_…" are computed from the second caption. The claims of the second caption are
-    reversed and compared with the first. `kind`: the kind of change agrees. `object`: no attribute of the
-    object differs. `exact`: `kind` and `object` hold, and the old and new values agree. Without a grammar,
-    all three say only whether both captions, or none, report a change.
+    Signals named "exchanged_…" are computed for the exchanged images. Three signals compare the first
+    caption with the second, whose claims are reversed before. `kind`: both report the same kind of
+    change. `object`: both name an object, and no attribute of it differs. `exact`: `kind` and `object`
+    hold, and no old or new value differs. Without a grammar, or if a caption reports no change, all
+    three say only whether both captions, or none, report a change.
     """
 
     log_probability: float  # natural logarithm, over all tokens with <END>

@@ -150,7 +150,11 @@ def _orientation(image: Image.Image) -> int:
 
 
 def _rgb(image: Image.Image, name: str, is_opaque: bool) -> Image.Image:
-    """Convert a loaded image to RGB. If `is_opaque` is true, transparency is ignored."""
+    """Convert a loaded image to 8-bit RGB. Transparent pixels are composited over white.
+
+    If `is_opaque` is true, transparency is ignored. Raises InputError for other kinds of pixels; the
+    message names the image with `name`.
+    """
     if image.mode == "F":
         raise InputError(f"{name} has floating-point numbers, whose scale is unknown; {RESCALE}")
     if image.mode.startswith("I"):
@@ -242,7 +246,10 @@ def write_index(path: str | Path, images: Iterable[Indexed]) -> None:
 
 
 def read_index(path: str | Path) -> list[Indexed]:
-    """Return the entries of an index file. Raises InputError naming the wrong line."""
+    """Return the entries of a dataset's index of images, a file that `write_index` wrote.
+
+    Raises InputError if the file is missing, or for a wrong line, which the message names.
+    """
     return list(read_records(path, Indexed, REMEDY))
 
 

@@ -89,7 +89,10 @@ def _scalar(value: Any) -> str:
 
 
 def _write_card(name: str, folder: Path, table: Path) -> None:
-    """Write a card for the dataset if it has none, because the stage "prepare" needs a card."""
+    """Write a card for the dataset if it has none, because the stage "prepare" needs a card.
+
+    `folder` is the dataset's folder. `table` is the path of its table of pairs, which the card names.
+    """
     card = {
         "name": name,
         "citation": "a dataset of your own",

@@ -33,9 +33,11 @@ read if they exist; and PROTOCOLS, the values of the second argument of `read`, 
 
 
 def read(reader: str, root: Path, protocol: str | None = None) -> list[Pair]:
-    """Return the pairs of the dataset in the folder `root`. Protocol None means the default protocol.
+    """Return the pairs of the dataset in the folder `root`.
 
-    Raises InputError for an unknown reader or protocol, or a missing or wrong file.
+    `reader` is a key of READERS. `protocol` is one of the reader's ways to form pairs, such as
+    "per_entry"; None means the reader's default. Raises InputError for an unknown reader or protocol,
+    or a missing or wrong file.
     """
     module, protocol = _reader(reader), protocol_of(reader, protocol)
     if not root.is_dir():

@@ -26,8 +26,9 @@ REMEDY = "write it with python -m commands.judge --out, or python -m stages.scor
 class Line(BaseModel):
     """One line of an agreement file: the verdict on the caption of a pair.
 
-    `true` is None if the caption was not judged, and `changed` is None if this is unknown. The
-    scores `rouge_l` and `cider_d` are there if stages.score wrote the file.
+    `changed` says whether the pair has a change, and is None if this is unknown. `true` says whether
+    the caption is correct, and is None if the caption was not judged. The scores `rouge_l` and
+    `cider_d` are there if stages.score wrote the file.
     """
 
     pair_id: str

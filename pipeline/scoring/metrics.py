@@ -80,7 +80,10 @@ def rouge_l(captions: Captions, references: References) -> np.ndarray:
 
 
 def _rouge_l(caption: str, references: list[str], common_of_texts: Callable[[str, str], int]) -> float:
-    """Return ROUGE-L from the best precision and the best recall over the references."""
+    """Return ROUGE-L from the best precision and the best recall over the references.
+
+    `common_of_texts` returns the length of the longest common subsequence of the words of two texts.
+    """
     precision = recall = 0.0
     for text in references:
         common = common_of_texts(caption, text)

@@ -133,11 +133,11 @@ def _item(number: int, caption: str, references: list[str]) -> dict[str, Any]:
 
 
 def _run(items: list[dict[str, Any]], timeout: float) -> dict[int, float]:
-    """Run the jar on `items`. Return item number -> F1.
+    """Run the jar on `items`, results of `_item`. Return item number ("image_id") -> F1 of its caption.
 
     Each run works on its own copy of the cache, and the copy then replaces the cache. There are two
     reasons: a run cannot read the cache while another run writes to it, and a killed run may leave the
-    cache locked for ever.
+    cache locked for ever. Raises InputError if Java fails or takes more than `timeout` seconds.
     """
     cache, graphs = folder() / GRAPHS, "graphs/data.mdb"
     with tempfile.TemporaryDirectory(prefix="run-", dir=folder()) as name:

@@ -70,7 +70,11 @@ EPSILON = 1e-6  # added to the denominator by BertAdam
 
 
 def build(model: nn.Module, groups: tuple[Group, ...], settings: dict[str, Any]) -> torch.optim.Optimizer:
-    """Return the optimiser that the settings name (default: Adam), for all tensors that require gradients."""
+    """Return the optimiser settings["optimiser"] (default: Adam), for all tensors that require gradients.
+
+    `groups` gives tensors their learning rate and weight decay (see `grouped`). If `groups` is empty,
+    all have settings["learning_rate"], and settings["weight_decay"] has no effect.
+    """
     learning_rate, kind = settings["learning_rate"], settings.get("optimiser", "adam")
     parameters: list[Any] = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if groups:

@@ -52,8 +52,8 @@ class Phase:
     """A training phase of a recipe: settings, model, batches, losses and validation.
 
     `validation` gets the validation pairs, the features and the vocabulary. It returns a function that
-    computes a model's scores. `others` are inputs that the recipe does not contain; only pre-training
-    phases have them.
+    computes a model's scores. `others` are inputs that the recipe does not contain, such as the
+    negatives of a pre-training phase, or learning curves of earlier phases. Captioning has none.
     """
 
     settings: dict[str, Any]  # in the form of params.DatasetTrain or params.PhaseSettings

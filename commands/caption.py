@@ -67,12 +67,12 @@ def main() -> None:
 def parser() -> argparse.ArgumentParser:
     parser = new_parser("python -m commands.caption", __doc__)
     add = parser.add_argument
-    add("before", type=to_read, nargs="?")
-    add("after", type=to_read, nargs="?")
+    add("before", type=to_read, nargs="?", help="the image before the change")
+    add("after", type=to_read, nargs="?", help="the image after the change")
     add("--weights", type=to_read, required=True, help="a folder of weights, or a package")
     add("--lab", type=to_read, default=Path(), help="the repository that the folder of weights belongs to")
     add("--beam", type=beam, help="beam width (default: --top, or greedy search)")
-    add("--length-penalty", type=length_penalty, default=0.0, help="as decode.length_penalty")
+    add("--length-penalty", type=length_penalty, default=0.0, help="as decode.length_penalty (default: 0)")
     add("--top", type=beam, metavar="K", help="print the K best captions and log-probabilities")
     at_least = "withhold captions that are correct with a probability below P"
     add("--at-least", type=probability, default=0.0, metavar="P", help=at_least)

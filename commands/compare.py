@@ -18,7 +18,7 @@ def main() -> None:
     add("--against", type=to_read, nargs="+", required=True, help=files)
     add("--names", type=word, nargs=2, metavar=("A", "B"), default=("A", "B"), help="names to print")
     # the scores of all resamples are in memory
-    add("--resamples", type=whole(1, 1_000_000), default=10_000, help="how many (default: 10000)")
+    add("--resamples", type=whole(1, 1_000_000), default=10_000, help="bootstrap samples (default: 10000)")
     add("--seed", type=whole(*SEEDS), default=1, help="seed of resampling (default: 1)")
     arguments = parsed(parser)
     scores_a, scores_b = pair_scores.read(arguments.model), pair_scores.read(arguments.against)

@@ -40,7 +40,7 @@ def main() -> None:
     add = parser.add_argument
     add("--weights", type=to_read, nargs="+", default=WEIGHTS, help="packages, or trained weights")
     add("--lab", type=to_read, default=Path(), help="the repository that the trained weights belong to")
-    add("--at-least", type=probability, default=0.0, metavar="P", help="as of commands.caption")
+    add("--at-least", type=probability, default=0.0, metavar="P", help="as in commands.caption")
     add("--port", type=whole(*PORTS), help="default: the first free port from 7860 on")
     add("--no-browser", action="store_true", help="only print the address")
     arguments = parsed(parser)

@@ -21,8 +21,9 @@ def main() -> None:
     add = parser.add_argument
     add("name", type=word, help="letters, digits and _")
     add("folder", type=to_read, help="the folder with the table; images are in it or below")
-    add("--like", type=word, default="spot_the_diff", help="the dataset whose settings it takes")
-    add("--params", type=file_to_write, default=Path("params.yaml"))
+    like = "the dataset whose settings it takes (default: spot_the_diff)"
+    add("--like", type=word, default="spot_the_diff", help=like)
+    add("--params", type=file_to_write, default=Path("params.yaml"), help="the file to change (params.yaml)")
     arguments = parsed(parser)
     name = arguments.name
     new = new_entry.add(arguments.params, name, arguments.folder, arguments.like)

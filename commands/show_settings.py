@@ -14,8 +14,8 @@ from pipeline.config import params, resolving
 def main() -> None:
     parser = new_parser("python -m commands.show_settings", __doc__)
     add = parser.add_argument
-    add("dataset", type=word)
-    add("model", type=word)
+    add("dataset", type=word, help="a dataset of params.yaml or datasets.yaml")
+    add("model", type=word, help="a model, such as scorer_cbr")
     arguments = parsed(parser)
     path = Path("params.yaml")
     recipe = resolving.resolve(params.load(path), arguments.dataset, arguments.model)

@@ -33,7 +33,7 @@ def main() -> None:
     add = parser.add_argument
     commit = "keep all outputs of the runs in DVC's cache (default), or only scores and records"
     add("--name", type=word, required=True, help="the name in studies/<name>.yaml")
-    add("--dataset", type=word, required=True)
+    add("--dataset", type=word, required=True, help="a dataset of params.yaml or datasets.yaml")
     add("--seeds", type=whole(*SEEDS), nargs="+", default=DEFAULT_SEEDS, help="(default: 1 2 3)")
     add_places(parser)
     add("--commit", action=argparse.BooleanOptionalAction, default=True, help=commit)

@@ -49,6 +49,10 @@ class Limits:
     at_least: float = 0.0  # minimum probability of a caption
     any_images: bool = False  # also caption images that are unlike the training images
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.at_least <= 1:
+            raise ValueError(f"at_least is a probability from 0 to 1, not {self.at_least}")
+
 
 GREEDY, ALL = Search(), Limits()
 
@@ -74,8 +78,8 @@ class Answer:
 
         The line begins with the caption. If the pair was refused, it begins with the reason.
         """
-        message = self.reason if self.caption is None else self.caption
-        suffix = "" if self.probability is None else f"  (probability {self.probability:.2f})"
+        message, which = (self.reason, "of the caption ") if self.caption is None else (self.caption, "")
+        suffix = "" if self.probability is None else f"  (probability {which}{self.probability:.2f})"
         return f"{message}{suffix}"
 
 

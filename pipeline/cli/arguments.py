@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from pipeline.datasets.manifest import read_pairs
 from pipeline.datasets.schema import Pair, of_split
@@ -70,10 +71,16 @@ def address_to_read(text: str) -> str:
     return text
 
 
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Print one line for a wrong argument, without the usage, and exit with code 2."""
+        self.exit(2, f"error: {message}; {self.prog} --help explains the arguments\n")
+
+
 def new_parser(program: str, description: str | None) -> argparse.ArgumentParser:
     """Return a parser of the arguments of `program`. Its help shows the description with its line breaks."""
     layout = argparse.RawDescriptionHelpFormatter
-    return argparse.ArgumentParser(prog=program, description=description, formatter_class=layout)
+    return _Parser(prog=program, description=description, formatter_class=layout)
 
 
 def is_output(action: argparse.Action) -> bool:

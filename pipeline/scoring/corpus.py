@@ -86,10 +86,12 @@ def score(
 def _check_ids(captions: dict[str, str], references: dict[str, list[str]]) -> None:
     if not references:
         raise InputError("there is nothing to score: the set of references is empty")
-    problems = [f"{key}: has no prediction" for key in references if key not in captions]
-    problems += [f"{key}: is predicted but has no references" for key in captions if key not in references]
-    if problems:
+    problems = [f"{key}: is predicted but has no references" for key in captions if key not in references]
+    remedy = "remove these predictions, or add references"
+    if missing := [f"{key}: has no prediction" for key in references if key not in captions]:
+        problems = missing + problems
         remedy = "predict each id, or score only the predicted ids with --predicted-only"
+    if problems:
         raise listed(problems, "predictions and references differ", remedy)
 
 

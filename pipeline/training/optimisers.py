@@ -73,18 +73,19 @@ def build(model: nn.Module, groups: tuple[Group, ...], settings: dict[str, Any])
     """Return the optimiser settings["optimiser"] (default: Adam), for all tensors that require gradients.
 
     `groups` gives tensors their learning rate and weight decay (see `grouped`). If `groups` is empty,
-    all have settings["learning_rate"], and settings["weight_decay"] has no effect.
+    all have settings["learning_rate"] and settings["weight_decay"] (default: 0).
     """
     learning_rate, kind = settings["learning_rate"], settings.get("optimiser", "adam")
+    decay: float = settings.get("weight_decay", 0.0)
     parameters: list[Any] = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if groups:
-        parameters = grouped(model, groups, learning_rate, settings["weight_decay"])
+        parameters = grouped(model, groups, learning_rate, decay)
     betas = (BETA1, settings.get("beta2", 0.999))
     if kind == "bert_adam":
-        return BertAdam(parameters, learning_rate, betas)
+        return BertAdam(parameters, learning_rate, betas, decay)
     if kind == "adamw":
-        return torch.optim.AdamW(parameters, learning_rate, betas, fused=True)
-    return torch.optim.Adam(parameters, learning_rate, betas, fused=True)
+        return torch.optim.AdamW(parameters, learning_rate, betas, weight_decay=decay, fused=True)
+    return torch.optim.Adam(parameters, learning_rate, betas, weight_decay=decay, fused=True)
 
 
 def grouped(model: nn.Module, groups: tuple[Group, ...], rate: float, decay: float) -> list[dict[str, Any]]:
@@ -115,8 +116,8 @@ class BertAdam(torch.optim.Optimizer):
     of its gradient and of the gradient's square. A tensor without a gradient stays unchanged.
     """
 
-    def __init__(self, params: Iterable[Any], lr: float, betas: tuple[float, float]):
-        super().__init__(params, {"lr": lr, "betas": betas, "weight_decay": 0.0})
+    def __init__(self, params: Iterable[Any], lr: float, betas: tuple[float, float], decay: float = 0.0):
+        super().__init__(params, {"lr": lr, "betas": betas, "weight_decay": decay})
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]

@@ -146,6 +146,13 @@ def test_rates_and_decay_by_name():
     assert all(group["params"][0] is tensor for group, tensor in zip(found, wanted, strict=True))
 
 
+@pytest.mark.parametrize("kind", ["adam", "adamw", "bert_adam"])
+@pytest.mark.parametrize("decay", [0.0, 0.2])
+def test_decay_without_groups(kind, decay):
+    built = optimisers.build(nn.Linear(2, 2), (), PHASE | {"optimiser": kind, "weight_decay": decay})
+    assert [group["weight_decay"] for group in built.param_groups] == [decay]
+
+
 def test_gradients_are_clipped_together(pixels, tmp_path):
     chosen = recipe(iterations=1, clip_norm=0.01)
     _, model = run(pixels, tmp_path, phase_before(chosen), chosen)

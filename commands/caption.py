@@ -133,7 +133,7 @@ def caption_pair(
         print(printable(json.dumps(record | ({"top": top} if top else {}), ensure_ascii=False)))
     elif ranked:
         for item in ranked:
-            print(f"{item.log_probability:9.3f}  {printable(item.caption)}")
+            print(f"{item.log_probability:9.3f}  {printable(item.caption) or '(a caption without words)'}")
     else:
         print(printable(answer.text))
 

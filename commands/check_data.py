@@ -56,7 +56,7 @@ def _compare_counts(counted: cards.Counts, card: Path, protocol: str | None) -> 
 def _print_changes(name: str, root: Path, annotations: Sequence[Path], pairs: Sequence[Pair]) -> None:
     path = Path(f"data/images/{name}.jsonl")
     if not path.exists():
-        print("not prepared yet: run `dvc repro`")
+        print(f"not prepared yet: name {name} in `datasets` of params.yaml, then run `dvc repro`")
         return
     index = images.read_index(path)
     # one image at a time: the 12 GB of CLEVR-Change may not fit into memory

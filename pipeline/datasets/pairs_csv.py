@@ -101,6 +101,9 @@ def _table(root: Path) -> Table:
             table.problems.append((row.line, parsed))
         else:
             _add_row(table, row.line, parsed, root)
+    if len(table.problems) > 1 and not table.pairs and len({problem for _, problem in table.problems}) == 1:
+        line, problem = table.problems[0]  # a wrong column name is a problem of every row
+        table.problems[:] = [(line, f"{problem} (the same in all lines)")]
     _check_whole(table)
     return table
 

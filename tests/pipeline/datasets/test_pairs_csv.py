@@ -123,6 +123,7 @@ def test_missing_images_and_copies_under_other_names_are_faults(tmp_path):
         (("a,b,x,1 2 0 4",), "before,after,caption,before_box", "must be x, y, width and height in pixels"),
         (("a,b,x",), "before,after,after", "names 'after' more than once"),
         (("a,b,x,7",), "before,after,caption,colour", "unknown key colour; there are before, after"),
+        (("a,b,x", "c,d,x"), "before,after,captoin", "1 problem(s)"),
         (("a,b,x", "c,d,x"), "before,after,caption", "2 scene(s) cannot be divided"),
         (("a,b,x,1", "c,d,x,1"), "before,after,caption,pair_id", "pair_id '1' is in line 2 already"),
         (("a,b,x,train",), "before,after,caption,split", "has no pair in 'val'"),

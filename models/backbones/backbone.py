@@ -130,10 +130,10 @@ class Backbone(nn.Module):
     """Network that maps uint8 RGB images, (B, 3, S, S), to features, (B, C, S/s, S/s), with the stride s.
 
     The constructor's argument `name` is "resnet101" or the name of a timm model. A new Backbone has
-    random weights; `load` sets the pretrained weights. With the argument `finer`, the network's map
-    with stride s/2 is also used: its 2 x 2 cells at the place of a cell are appended as further
-    channels. With `standardise`, each channel is standardised. Raises ValueError if there is no network
-    called `name`, or if the network lacks a map with a required stride.
+    random weights; `load` sets the pretrained weights. With `finer`, the network's map with stride s/2
+    is also used: each cell of the output covers 2 x 2 cells of that map, which become further channels.
+    With `standardise`, each channel is standardised by fixed statistics of the training images, which
+    `take_statistics` sets. Raises ValueError if there is no network `name`, or if it lacks a map of a required stride.
     """
 
     folded: int | None = 0  # number of batch norms folded into convolutions; None: folding failed

@@ -142,6 +142,8 @@ class RespectiveAttention(nn.Module):
     def weighed(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Return the outputs of the attention to the before image and to the after image, joined, (B, L, 2D).
 
+        k, v: keys and values, (B, h, 2M, d): M cells of the before image, then M cells of the after image
+
         The linear map W is not applied.
         """
         images = zip(k.chunk(2, 2), v.chunk(2, 2), strict=True)  # keys and values of each image

@@ -134,8 +134,9 @@ def refit(
 
     signals: (P, S); reports_change, correct: bool (P,) each, for the P captions
 
-    The steps of an isotonic regression are dropped. Slope and shift have normal priors with the means 1
-    and 0 and the standard deviation SLOPE. The priors limit the effect of a few pairs.
+    Only the logistic regression of `fitted` is adapted; an isotonic regression in it is not used. Slope
+    and shift have normal priors with the means 1 and 0 and the standard deviation SLOPE. The priors limit
+    the effect of a few pairs.
     """
     logits, target = fitted.logits(signals, reports_change), correct.astype(float)
 

@@ -37,8 +37,9 @@ OPTIONAL = (*AUTHORS[:2], *DIRL[:2], TYPES_FILE)
 def read(root: Path) -> list[Pair]:
     """Return the pairs of all scenes, sorted by split and scene number.
 
-    The kinds of change come from type_mapping.json. The file has the form of CLEVR-Change's file and may have
-    the key "none". The kind is None if the file does not exist, or does not list the scene.
+    The kinds of change come from type_mapping.json. The file has the form of CLEVR-Change's file; its
+    additional key "none" lists unchanged pairs. Pair.change_type is None (unknown) for a scene that the
+    file does not list, or if the file does not exist.
     """
     layout = _layout(root)
     splits = clevr_annotations.read_splits(root / layout.splits, REMEDY)

@@ -36,9 +36,9 @@ HINT = "Point at a word, or tap it: its attention is shown in red, in both image
 def answer(captioners: Mapping[str, PairCaptioner], drawn: PairImages, limits: Limits = ALL) -> str:
     """Return the HTML section for a pair: the images, and a caption from each captioner (by name).
 
-    `limits`: minimum probability of a caption, and whether images unlike the training images get one.
-    Otherwise a reason replaces the caption. Raises InputError if an image does not open, or if a
-    captioner cannot apply the minimum probability.
+    `limits` says which captions are withheld: those with a low probability, and those of images unlike
+    the training images. The section then shows the reason. Raises InputError if an image does not open,
+    or if a captioner has no probability that fits `limits`.
     """
     before, after = _opened(drawn.before, "before"), _opened(drawn.after, "after")
     answers = {name: captioner.answer(before, after, limits) for name, captioner in captioners.items()}

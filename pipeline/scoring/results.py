@@ -123,7 +123,8 @@ def correctness(
     grammar: the grammar of the dataset's captions
     outside: True for captions of a model that was not trained on the dataset's grammar
     reader: two functions that judge a caption: the first by the scene, the second by the references
-    exchanged: pair id -> caption of the pair with before and after image exchanged
+    exchanged: pair id -> caption of the pair with before and after image exchanged; the results then
+        also say whether the two captions of a pair agree (reversal.py)
     """
     by_scene, by_references = reader
     truths: dict[str, dict[str, Any]] = {}

@@ -159,8 +159,9 @@ class Queue:
     def turn(self) -> bool:
         """Check all jobs once. Return True if a task is still waiting or running.
 
-        Tasks with an ended job are finished, or recorded as failed. Waiting tasks are then started if the
-        place allows more jobs. If the state of the jobs is unknown, do nothing and return True.
+        If the job of a task has ended, its results are collected, or the task is recorded as failed. Waiting
+        tasks are then started if the place allows more jobs. If the state of the jobs is unknown, do nothing
+        and return True.
         """
         active = self.place.active([*self.waiting, *self.running])
         if active is None:

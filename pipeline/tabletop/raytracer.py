@@ -184,7 +184,7 @@ def _metal(style, solids, lamps, shaders, hit, start, ray):
 
 @compiled
 def _shade(style, solids, lamps, shaders, tile, hit, start, ray):
-    """Return red, green and blue at `hit` (see `first`), where a camera ray in direction `ray` ends."""
+    """Return red, green and blue at `hit` (see `first`), where a ray from `start` in direction `ray` ends."""
     if hit[1] >= 0 and solids[hit[1], 9] == METAL:
         return _metal(style, solids, lamps, shaders, hit, start, ray)
     return _matte(style, solids, lamps, shaders, tile, hit, start, ray)

@@ -133,7 +133,8 @@ class Backbone(nn.Module):
     random weights; `load` sets the pretrained weights. With `finer`, the network's map with stride s/2
     is also used: each cell of the output covers 2 x 2 cells of that map, which become further channels.
     With `standardise`, each channel is standardised by fixed statistics of the training images, which
-    `take_statistics` sets. Raises ValueError if there is no network `name`, or if it lacks a map of a required stride.
+    `take_statistics` sets. Raises ValueError if there is no network `name`, or if it lacks a map with a
+    required stride.
     """
 
     folded: int | None = 0  # number of batch norms folded into convolutions; None: folding failed

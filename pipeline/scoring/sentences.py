@@ -45,8 +45,7 @@ class Sentence:
 
     @cached_property
     def nouns(self) -> list[int]:
-        """Indices, in `words`, of nouns for objects, such as "ball". A sentence without one reports no change.
-        """
+        """Indices, in `words`, of nouns for objects ("ball"). A sentence without one reports no change."""
         return [position for position, word in enumerate(self.words) if word in NOUNS]
 
     @cached_property

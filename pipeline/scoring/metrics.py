@@ -206,7 +206,10 @@ class CiderD:
         return (np.stack(sums, 1).mean(1) / np.bincount(self._pair) * 10.0)[members]
 
     def _weights(self, chosen: np.ndarray) -> np.ndarray:
-        """Return the tf-idf of each term; the documents are the references of the chosen pairs."""
+        """Return the tf-idf of each term, (terms,): an n-gram with its count in a sentence.
+
+        Only pairs with a true value in `chosen`, bool (pairs,), count in the document frequencies.
+        """
         grams = self._in_document[chosen[self._document]]
         frequency = np.maximum(1.0, np.bincount(grams, minlength=self._grams))
         rarity = np.log(float(chosen.sum())) - np.log(frequency)

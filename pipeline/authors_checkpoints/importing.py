@@ -94,8 +94,8 @@ def imported(file: CheckpointFile, options: Options) -> tuple[Trained, dict[str,
 def checked(path: Path, system: System, tensors: Mapping[str, Tensor], words: int) -> Match:
     """Check a file's tensors against the system's table. Return the sizes, rows and tensors, as a Match.
 
-    `words` is the size of the vocabulary. Raises InputError, which names the tensor, if a tensor does not fit, if position encodings differ from
-    ours, or if copies of a shared tensor differ.
+    `words` is the size of the vocabulary. Raises InputError, which names the tensor, if a tensor does not
+    fit, if position encodings differ from ours, or if copies of a shared tensor differ.
     """
     match = tensor_table.read(path, system.table, tensors, {"V": words}, system.remedy)
     for row in match.rows:

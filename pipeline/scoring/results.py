@@ -43,7 +43,7 @@ class Correctness:
 
     @property
     def not_judged(self) -> list[str]:
-        """Ids of pairs whose captions are not judged: captions of other programs that cannot be parsed."""
+        """Ids of pairs whose captions are not judged (see the argument `outside` of `correctness`)."""
         return [pair_id for pair_id, truth in self.pairs.items() if NOT_JUDGED in truth]
 
     def shares(self, pair_ids: Iterable[str]) -> dict[str, float | None]:

@@ -67,6 +67,7 @@ def agreement(pairs: Sequence[Pair], captions: Sequence[str], false_alarm: float
     """Return a reward for each caption: 1 if the caption agrees with its references (scoring/sentences.py).
 
     Any other caption has the reward 0 for a changed pair, and 1 - `false_alarm` for an unchanged pair.
+    `false_alarm`, from 0 to 1, is the cost of reporting a change that is not there.
     """
     rewards = []
     for pair, caption in zip(pairs, captions, strict=True):

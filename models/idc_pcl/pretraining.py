@@ -158,8 +158,8 @@ class Pretraining(Trainable):
     def joint(self, before: Tensor, after: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """Encode images and captions together. Return the image tokens V^ and the words T^.
 
-        before, after: cells of the images of B pairs, (B, N, C) each
-        tokens: k captions of each pair, (k*B, L)
+        before, after: cells of the images of B pairs, (B, N, C) each; single images have no use of `after`
+        tokens: k captions of each pair, (k*B, L), pair after pair
 
         V^ is (k*B, M, D). The M tokens are the cells, [IMG1] and [IMG2]: M = 2(N+1), or N+2 for single
         images. All captions of a pair get the same image tokens as input. T^ is (k*B, 1+L, D): [CLS]

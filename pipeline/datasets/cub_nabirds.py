@@ -69,9 +69,10 @@ class _Image(Annotation):
 
 
 def read_cub(root: Path) -> list[Pair]:
-    """Return one pair per image, in the order of images.txt. The captions are the image's sentences.
+    """Return one pair per image, in the order of images.txt: the image is its before and its after image.
 
-    Raises InputError naming wrong lines, or images without sentences.
+    The captions are the image's sentences. Raises InputError naming wrong lines, or images without
+    sentences.
     """
     pairs, problems = [], []
     for key, image in _read_images(root).items():

@@ -161,7 +161,8 @@ The arguments of a function are an RGB image and (width, height). The result is 
 def pixels(root: Path, image: Indexed, size: int | tuple[int, int], resize: str) -> np.ndarray:
     """Read an image, and return it resized to uint8 (3, H, W). `size` is (H, W), or S for a square image.
 
-    Raises InputError if the file cannot be read or differs from the index.
+    `resize` is the setting features.resize: "pil_bicubic" or "opencv_bicubic". Raises InputError if the
+    file cannot be read or differs from the index.
     """
     height, width = (size, size) if isinstance(size, int) else size
     decoded = decode(read_unchanged(root, image), str(root / image.name))

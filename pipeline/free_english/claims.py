@@ -68,7 +68,8 @@ class Clause:
     def aspect(self) -> str:
         """The first property that the clause names; empty if it names none.
 
-        It is one of color, material, position, look ("appearance"), other (such as size) and all.
+        It is one of color, material, position, look ("appearance"), other (such as size) and all (as in "all
+        properties").
         """
         return self.aspects[0] if self.aspects else ""
 

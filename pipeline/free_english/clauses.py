@@ -26,6 +26,7 @@ UNNAMED = ("DIFFERENCE", "CHANGED", "PAINTED", "EVENTCOLOR")
 """Symbols that are the subject of "a change in colour can be seen", which does not name the object."""
 LEAD, SKIP, VIEW, AMONG, REFINE, CAST = "lead", "skip", "view", "among", "refine", "cast"
 VIEWPOINT = "VIEWPOINT"
+ALTERED, DENIED = {"DIFFERENCE", "CHANGED", "MOVED"}, {"NOT", "NO", "NOTHING", "NOLONGER", "SAME", "REMAIN"}
 ONLY = re.compile(r"\b(?:only|sole|single)\b")
 """Finds "only" in a text; it is no token of "only the camera moved"."""
 NO_OTHERS = {
@@ -84,8 +85,7 @@ class Reading:
                     self._unreadable(text[unread[0].start : unread[-1].end])
             i = end
         own_text = text[max(0, tokens[0].start - len("only ")) : tokens[-1].end]
-        names_view = any(token.symbol == VIEWPOINT for token in tokens)
-        if len(self.claims) == earlier and names_view and ONLY.search(own_text):
+        if len(self.claims) == earlier and ONLY.search(own_text) and _is_change_of_view(tokens):
             # "the only difference is the camera"
             self.claims.append(Claim(REST if self._changed() else NO_CHANGE, text=own_text))
 
@@ -209,6 +209,12 @@ class Reading:
             last = Claim(CHANGE)
         self.claims += [replace(last, subject=phrase, text=clause.text) for phrase in subjects]
         self.subject = subjects[-1]
+
+
+def _is_change_of_view(tokens: Sequence[Token]) -> bool:
+    """Return True if a sentence without claims says that the camera or the light changed."""
+    symbols = {token.symbol for token in tokens}
+    return VIEWPOINT in symbols and bool(symbols & ALTERED) and not symbols & DENIED
 
 
 def _rest(claim: Claim, excepted: bool) -> Claim:

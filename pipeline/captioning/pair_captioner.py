@@ -44,7 +44,10 @@ class Search:
 
 @dataclass(frozen=True)
 class Limits:
-    """Conditions under which a pair gets a caption. Otherwise, its caption is withheld."""
+    """Conditions under which a pair gets a caption. Otherwise, its caption is withheld.
+
+    Raises ValueError if `at_least` is not between 0 and 1.
+    """
 
     at_least: float = 0.0  # minimum probability of a caption
     any_images: bool = False  # also caption images that are unlike the training images

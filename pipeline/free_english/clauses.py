@@ -26,9 +26,10 @@ UNNAMED = ("DIFFERENCE", "CHANGED", "PAINTED", "EVENTCOLOR")
 """Symbols that are the subject of "a change in colour can be seen", which does not name the object."""
 LEAD, SKIP, VIEW, AMONG, REFINE, CAST = "lead", "skip", "view", "among", "refine", "cast"
 VIEWPOINT = "VIEWPOINT"
+# symbols of a sentence such as "the only difference is the camera", and symbols that it must not have
 ALTERED, DENIED = {"DIFFERENCE", "CHANGED", "MOVED"}, {"NOT", "NO", "NOTHING", "NOLONGER", "SAME", "REMAIN"}
 ONLY = re.compile(r"\b(?:only|sole|single)\b")
-"""Finds "only" in a text; it is no token of "only the camera moved"."""
+"""Words that mean "only". They are searched in the text, because not every "only" becomes a token."""
 NO_OTHERS = {
     "left": re.compile(r"\b(?:only|just|solely|merely|nothing but)\b"),
     EXISTS: re.compile(r"\b(?:only|just|solely|merely|nothing but) (?:the|these|those|an?)\b"),

@@ -45,8 +45,8 @@ def check(root: Path) -> str | None:
 def problem(root: Path) -> str | None:
     """Return what is wrong with dvc.lock, such as "is cut off or damaged"; None if complete or missing.
 
-    A file without the last stages of the last good copy is incomplete, too, unless dvc.yaml does not define
-    these stages any more. The file of the last commit is always complete.
+    A file that lacks the last stages of the last good copy is incomplete, too, if dvc.yaml still defines
+    these stages. The file of the last commit is always complete.
     """
     if not (root / NAME).is_file():
         return None
@@ -57,8 +57,8 @@ def problem(root: Path) -> str | None:
     if good_text is None or text in (good_text, _committed_text(root)):
         return None
     missing_stages = _missing_stages(stages, _complete_stages(good_text) or {})
-    if missing_stages and (pipeline := _pipeline(root)) is not None:  # a removed dataset has no stages
-        missing_stages = [name for name in missing_stages if name in pipeline]
+    if missing_stages and (defined := _defined_stages(root)) is not None:  # a removed dataset has no stages
+        missing_stages = [name for name in missing_stages if name in defined]
     if missing_stages:
         return f"is cut off; the first missing stage is {missing_stages[0]}"
     return None
@@ -102,7 +102,7 @@ def _missing_stages(stages: Stages, good_stages: Stages) -> list[str]:
     return good_names[len(complete) :] if complete == good_names[: len(complete)] else []
 
 
-def _pipeline(root: Path) -> set[str] | None:
+def _defined_stages(root: Path) -> set[str] | None:
     """Return the names of all stages that dvc.yaml defines; None if DVC cannot read it."""
     command = [sys.executable, "-m", "dvc", "stage", "list", "--names-only"]
     listing = subprocess.run(command, cwd=root, capture_output=True, encoding="utf-8")

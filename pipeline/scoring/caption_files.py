@@ -223,7 +223,7 @@ def _text(row: Row, source: str, remedy: str) -> str:
         if isinstance(row.get(name), str):
             return str(row[name])
     if wrong := next((name for name in TEXTS if row.get(name) is not None), None):
-        raise InputError(f"{source}: {wrong} is {row[wrong]!r:.40} and no text; {remedy}")
+        raise InputError(f"{source}: {wrong} is {row[wrong]!r:.40}, not a text; {remedy}")
     # commands.caption explains why a pair has no caption
     reason = row.get("error") or row.get("reason") or ", ".join(TEXTS)
     raise InputError(f"{source} has no text ({reason}); {remedy}")

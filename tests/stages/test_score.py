@@ -264,6 +264,7 @@ def test_references_of_more_than_the_predicted_ids(tmp_path: Path, leaves) -> No
     code, _, said = score("--predicted-only")
     assert code == 2
     assert "2: is predicted but has no references" in said
+    assert "--predicted-only" not in said  # it was given
 
 
 @pytest.mark.parametrize("name", ["score", "constant"])

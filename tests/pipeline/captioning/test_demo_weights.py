@@ -4,6 +4,8 @@ from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
 from pipeline.captioning import PairCaptioner
 from pipeline.captioning.pair_captioner import Limits, Search
 from pipeline.confidence.familiarity import OTHER_SCENE, UNLIKE
@@ -55,6 +57,12 @@ def test_captions_and_scores_are_those_of_the_card(tmp_path, capsys):
     own = captioner.scores["own"]["change_accuracy"]
     assert f"| change accuracy | {100 * own:.1f} |" in (PLACE / "README.md").read_text(encoding="utf-8")
     assert sum(path.stat().st_size for path in PLACE.iterdir()) <= 12_000_000
+
+
+@pytest.mark.parametrize("least", [90, -0.1, float("nan")])
+def test_a_minimum_that_is_no_probability_is_refused(least):
+    with pytest.raises(ValueError, match="at_least"):
+        Limits(at_least=least)
 
 
 def test_photographs_and_different_scenes_are_refused_and_the_sample_is_not():

@@ -61,6 +61,13 @@ def test_an_output_that_is_read_or_written_twice_is_refused(tmp_path, command):
     assert not (tmp_path / "c").exists()
 
 
+def test_a_wrong_argument_is_one_line(tmp_path):
+    done = stage(tmp_path, "caption --weights w a.png b.png --at-least 1.5")
+    assert done.returncode == 2
+    assert "--at-least" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 def test_an_output_may_replace_a_link_to_what_is_read(tmp_path):
     """DVC links outputs into its cache: the link is replaced, not the file."""
     (tmp_path / "a").write_text("mine")

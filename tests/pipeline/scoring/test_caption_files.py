@@ -88,6 +88,7 @@ WRONG = {
     "a key twice": ('[{"id": 1, "caption": "a", "caption": "b"}]', "has the key 'caption' more than once"),
     "a row too long": ("id,caption\n0.png,a,b\n", "entry 1 has another number of fields"),
     "an open quotation mark": ('id,caption\n0.png,"a\n', "is not readable as a table"),
+    "a number as caption": ('[{"id": 1, "caption": 5}]', "caption is 5"),
     "a workbook": (b"PK\3\4xxxx", "workbook"),
 }
 

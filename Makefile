@@ -1,4 +1,4 @@
-# Targets: help, repro, demo, demo-weights, study, experiments, check-data, test, lint, bench.
+# Targets: help, repro, demo, demo-weights, blender, study, experiments, check-data, test, lint, bench.
 PYTHON ?= python3
 BIN := .venv/bin
 # DVC runs the stages with the environment's python
@@ -43,6 +43,8 @@ demo: .venv/ready ## open a page in your browser that captions new scenes or you
 demo-weights: .venv/ready ## train the weights of `make demo` again (hours; overwrites demo/)
 	@demo/train
 
+blender: .blender/ready ## install Blender (1 GB), which draws scenes of tabletop.look blender
+
 study: .venv/ready ## reproduce a table of a paper: make study NAME=scorer-table-6 DATASET=tabletop [SEEDS="1 2 3"]
 	$(if $(NAME),,$(error name a study: make study NAME=scorer-table-6 DATASET=tabletop))
 	$(if $(DATASET),,$(error name a dataset: make study NAME=$(NAME) DATASET=tabletop))
@@ -85,9 +87,20 @@ bench: .venv/ready ## run the benchmarks against reference implementations
 	@test -e .git || git rev-parse --git-dir >/dev/null 2>&1 || $(BIN)/dvc config --local core.no_scm true
 	touch $@
 
+# Blender's Python module needs another NumPy than the lab, and Python 3.11; uv fetches Python where it is missing
+.blender/ready: blender.lock .venv/ready
+	@test ! -L .blender || { echo "error: .blender is a link, and its target would be emptied; remove it" >&2; exit 2; }
+	$(BIN)/uv venv --quiet --clear --python 3.11 .blender
+	@index=$${UV_DEFAULT_INDEX:-$${UV_INDEX_URL:-$${PIP_INDEX_URL:-$$($(BIN)/python -m pip config get global.index-url 2>/dev/null)}}}; \
+		test -z "$$index" || export UV_DEFAULT_INDEX="$$index"; set -x; \
+		$(BIN)/uv pip install --quiet --python .blender/bin/python --require-hashes -r blender.lock
+	touch $@
+
 # pin the newest versions; run it after a change of pyproject.toml
 lock:
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --group dev --generate-hashes \
 		--no-emit-index-url pyproject.toml -o requirements.lock
+	echo 'bpy==4.5.15' | $(BIN)/uv pip compile --quiet --python-version 3.11 --generate-hashes \
+		--no-emit-index-url - -o blender.lock
 
-.PHONY: help repro demo demo-weights study experiments check-data test lint bench lock
+.PHONY: help repro demo demo-weights blender study experiments check-data test lint bench lock

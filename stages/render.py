@@ -1,10 +1,10 @@
 """render@dataset: render a dataset with the settings and the seed in params.yaml."""
 
-import os
 from pathlib import Path
 
 import stages
 from pipeline.cli.arguments import new_parser, parsed, to_read, word
+from pipeline.compute import worker_processes
 from pipeline.config import params
 from pipeline.io.outputs import file_to_write
 from pipeline.tabletop import dataset, dataset_card
@@ -19,9 +19,7 @@ def main() -> None:
     add("--params", type=to_read, default=Path("params.yaml"))
     arguments = parsed(parser)
     settings = params.load(arguments.params).tabletop.of(arguments.dataset)
-    # only the cores that this process may use, where the system tells them
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    dataset.render(settings, arguments.out, cores)
+    dataset.render(settings, arguments.out, worker_processes.cores())
     notes = dataset_card.facts(arguments.out, settings)
     dataset_card.write_card(arguments.card, arguments.out, arguments.dataset, notes)
 

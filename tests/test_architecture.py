@@ -117,18 +117,3 @@ def test_general_packages_import_no_paper(path):
 @pytest.mark.parametrize("stage", ["render", "prepare", "vocab", "score", "constant"])
 def test_an_edit_of_a_model_does_not_run_stages_without_a_model(stage):
     assert not [path for path in of_stage(stage) if path.startswith("models/")]
-
-
-def test_files_stay_short():
-    lengths = {path: path.read_text().count("\n") for path in (*FILES, *(ROOT / "tests").rglob("*.py"))}
-    assert {path: lines for path, lines in lengths.items() if lines > 300} == {}
-
-
-def test_functions_stay_short():
-    lengths = sorted(
-        node.end_lineno - node.lineno + 1
-        for path in FILES
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.FunctionDef)
-    )
-    assert lengths[len(lengths) // 2] <= 15

@@ -11,6 +11,11 @@ from types import ModuleType
 ONE_THREAD = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
+def cores() -> int:
+    """Return the number of cores that this process may use, where the system tells it; else all."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def pool(count: int) -> ProcessPoolExecutor:
     """Return a pool of `count` worker processes, each with one thread. The workers end with this process.
 

@@ -1,7 +1,7 @@
 """Contents of params.yaml as immutable, typed objects. Unknown keys and wrong types raise an error."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -38,6 +38,9 @@ PUBLISHED, REMEDY = "datasets.yaml", "restore it with git"  # in the folder of p
 Input = Literal["grid", "pixels"]
 Log = Literal["dvclive", "tensorboard", "none"]
 Viewpoint = Literal["moderate", "clevr_change", "extreme"] | Annotated[float, Field(gt=0, le=180)]
+Look = Literal["studio", "clevr", "blender"]
+LOOKS: tuple[Look, ...] = get_args(Look)
+KINDS_OF_CHANGE = 5  # scene n has the kind n % 5
 
 
 class Scenes(Strict):
@@ -50,14 +53,28 @@ class Scenes(Strict):
     relations: Annotated[float, Field(ge=0, le=1)] = 0.5
     width: Annotated[int, Field(ge=32, le=4096)]
     height: Annotated[int, Field(ge=32, le=4096)]
-    look: Literal["studio", "clevr"] = "studio"
+    look: Look | Annotated[tuple[Look, ...], Field(min_length=1, max_length=1000, strict=False)] = "studio"
     variation: Variation | None = None
+    twins: bool = False
+    # a folder of this machine: it is not part of any record of a dataset
+    assets: str | None = Field(default=None, exclude=True)
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
         if self.min_objects > self.max_objects:
             raise ValueError("min_objects exceeds max_objects")
         return self
+
+    @property
+    def looks(self) -> tuple[Look, ...]:
+        return (self.look,) if isinstance(self.look, str) else self.look
+
+    def look_of(self, scene: int) -> Look:
+        """Return the look of the scene with this number.
+
+        Five consecutive scenes, one of each kind of change, have the same look.
+        """
+        return self.looks[scene // KINDS_OF_CHANGE % len(self.looks)]
 
 
 class Tabletop(Scenes):

@@ -1,17 +1,18 @@
 """Render new scenes with their scene descriptions, and judge captions of them."""
 
 import io
+from itertools import starmap
 
 from PIL import Image
 
 from pipeline.captioning.judging import JudgedCaption, PairImages, judge_captions
 from pipeline.captioning.pair_captioner import PairCaptioner, Search
+from pipeline.compute import worker_processes
 from pipeline.config.params import Tabletop, Viewpoint
 from pipeline.datasets.clevr_annotations import TYPES
 from pipeline.datasets.schema import NO_CHANGE, Pair
-from pipeline.tabletop import effects, grammar, rendering, scene_sampling, scenes
+from pipeline.tabletop import blender, drawing, effects, grammar, scene_sampling, scenes
 from pipeline.tabletop.effects import Effects
-from pipeline.tabletop.looks import LOOKS
 
 NOTHING = "nothing"
 KINDS = (*scene_sampling.CHANGE_TYPES, NOTHING)
@@ -24,7 +25,7 @@ def draw(settings: Tabletop, kind: str, viewpoint: Viewpoint, number: int) -> Pa
 
     Equal arguments give equal images. Raises InputError if the settings leave no room for the objects.
     """
-    settings = settings.model_copy(update={"viewpoint": viewpoint})
+    settings = settings.model_copy(update={"viewpoint": viewpoint, "look": settings.looks[0]})
     changed = kind != NOTHING
     # a scene's number determines the kind of its change
     index = scene_sampling.CHANGE_TYPES.index(kind) if changed else 0
@@ -48,9 +49,7 @@ def painted(
     settings: Tabletop, objects: tuple[scenes.SceneObject, ...], view: scenes.View, image_effects: Effects
 ) -> bytes:
     """Render objects, as the camera of `view` sees them, and return the PNG."""
-    look = LOOKS[settings.look]
-    solids, size = scenes.solids(objects, look), (settings.width, settings.height)
-    pixels = rendering.render(solids, view.camera, view.lights, *size, look, image_effects)
+    pixels = drawing.image(settings, 0, objects, view, image_effects)
     file = io.BytesIO()
     Image.fromarray(pixels).save(file, "PNG", compress_level=1)
     return file.getvalue()
@@ -65,5 +64,10 @@ def judge_new_scenes(
     `settings.seed` must differ from the seed of the training scenes. Raises InputError if the settings
     leave no room for the objects.
     """
-    pairs = (draw(settings, kind, settings.viewpoint, number) for number in range(scenes) for kind in KINDS)
-    return judge_captions(captioner, pairs, scenes * len(KINDS), search)
+    jobs = [(settings, kind, settings.viewpoint, number) for number in range(scenes) for kind in KINDS]
+    if settings.looks[0] != "blender":
+        return judge_captions(captioner, starmap(draw, jobs), len(jobs), search)
+    blender.check(settings.assets)
+    with worker_processes.pool(min(worker_processes.cores(), len(jobs))) as pool:
+        pairs = (drawn.result() for drawn in [pool.submit(draw, *job) for job in jobs])
+        return judge_captions(captioner, pairs, len(jobs), search)

@@ -38,17 +38,23 @@ def of_module(path: Path, root: Path = ROOT) -> dict[str, str]:
     """Return the source files that a module uses: path -> SHA-256.
 
     They are the file of the module, and the files of its direct and indirect imports. If one of these files
-    uses __file__, the result also has all files in its folder that are not Python code.
+    uses __file__, the result also has the files in its folder that are not Python code, and the Python
+    files that it names, such as a program that it starts.
     """
     used_files, unread_files = set(), [path]
     while unread_files:
         if (file := unread_files.pop()) not in used_files:
             used_files.add(file)
             unread_files += imports(file, root)
-    for file in [file for file in used_files if b"__file__" in file.read_bytes()]:
-        used_files |= {data for data in file.parent.iterdir() if data.is_file() and data.suffix != ".py"}
+    for file in list(used_files):
+        if b"__file__" in (source := file.read_bytes()):
+            used_files |= {other for other in file.parent.iterdir() if _is_read(other, source)}
     files = {str(file.relative_to(root)): file for file in used_files}
     return {name: hashlib.sha256(files[name].read_bytes()).hexdigest() for name in sorted(files)}
+
+
+def _is_read(file: Path, source: bytes) -> bool:
+    return file.is_file() and (file.suffix != ".py" or f'"{file.name}"'.encode() in source)
 
 
 def of_class(defined: Callable[..., Any]) -> dict[str, str]:

@@ -54,9 +54,11 @@ def read_scenes(path: str | Path) -> dict[str, SceneView]:
     """
     content = read_json(path, REMEDY)
     try:
-        look = LOOKS[content.get("look", "studio")]
+        look = content.get("look", "studio")  # of scenes without one of their own
         return {
-            name.format(scene["number"]): _scene_view(scene["views"][view], scene[objects], look)
+            name.format(scene["number"]): _scene_view(
+                scene["views"][view], scene[objects], LOOKS[scene.get("look", look)]
+            )
             for scene in content["scenes"]
             for name, (view, objects) in VIEWS.items()
         }

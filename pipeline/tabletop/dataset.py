@@ -29,7 +29,7 @@ from pipeline.io.errors import InputError, writing
 from pipeline.io.outputs import Contents, place, write_json
 from pipeline.io.progress import track
 from pipeline.io.scratch_folders import begin, clear, output_lock, scratch
-from pipeline.tabletop import grammar, rendering, scene_sampling, scenes
+from pipeline.tabletop import blender, drawing, grammar, scene_sampling, scenes
 from pipeline.tabletop.effects import draw
 from pipeline.tabletop.looks import LOOKS, Look
 
@@ -46,6 +46,8 @@ def render(settings: Tabletop, root: Path, processes: int) -> None:
     cannot be written. Finished scenes are kept for the next run.
     """
     CONTENTS.check(root)
+    if "blender" in settings.looks:
+        blender.check(settings.assets)
     work = scratch(root, _key(settings))
     with output_lock(root), writing(root):
         begin(work)
@@ -67,6 +69,7 @@ def _key(settings: Tabletop) -> str:
         digest.update(path.read_bytes())
     for library in ("numpy", "numba", "pillow"):
         digest.update(version(library).encode())
+    digest.update(blender.VERSION.encode() if "blender" in settings.looks else b"")
     return digest.hexdigest()[:16]
 
 
@@ -104,11 +107,9 @@ def _render_scene(settings: Tabletop, work: Path, number: int) -> None:
     effects = draw(settings.variation, len(VIEWS), rng)
     if settings.variation:
         record["effects"] = {name: asdict(item) for name, item in zip(VIEWS, effects, strict=True)}
-    look = LOOKS[settings.look]
     images = ((scene.before, scene.default), (scene.after, scene.semantic), (scene.before, scene.nonsemantic))
     for name, (objects, view), image_effects in zip(IMAGES, images, effects, strict=True):
-        solids, size = scenes.solids(objects, look), (settings.width, settings.height)
-        pixels = rendering.render(solids, view.camera, view.lights, *size, look, image_effects)
+        pixels = drawing.image(settings, number, objects, view, image_effects)
         unfinished = work / "partial" / f"{os.getpid()}.png"
         Image.fromarray(pixels).save(unfinished, compress_level=1, compress_type=zlib.Z_RLE)
         unfinished.replace(work / "dataset" / name.format(number))
@@ -122,8 +123,8 @@ def _record(scene: scenes.Scene, rng: np.random.Generator, settings: Tabletop) -
 
     Boxes are x, y, width and height in pixels; a box is null if the changed object is absent.
     """
-    look = LOOKS[settings.look]
-    return {
+    look = LOOKS[settings.look_of(scene.number)]
+    record = {
         "number": scene.number,
         "change_type": scene.change_type,
         "changed": scene.changed,
@@ -137,6 +138,7 @@ def _record(scene: scenes.Scene, rng: np.random.Generator, settings: Tabletop) -
         "captions": grammar.change_captions(scene, rng, settings.relations),
         "no_change_captions": grammar.no_change_captions(rng),
     }
+    return record if isinstance(settings.look, str) else record | {"look": settings.look_of(scene.number)}
 
 
 def _described(item: scenes.SceneObject, look: Look) -> dict[str, Any]:
@@ -182,7 +184,8 @@ def _write_tables(settings: Tabletop, work: Path) -> None:
     files_by_type = {kind: [f"{number:06d}.png" for number in numbers] for kind, numbers in by_type.items()}
     write_json(folder / "type_mapping.json", files_by_type)
     write_json(folder / "splits.json", split(by_type, settings.seed))
-    look = {} if settings.look == "studio" else {"look": settings.look}  # earlier versions wrote no look
+    one_look = isinstance(settings.look, str) and settings.look != "studio"
+    look = {"look": settings.look} if one_look else {}
     write_json(folder / "scenes.json", look | {"scenes": records})
 
 

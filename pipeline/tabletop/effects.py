@@ -62,10 +62,23 @@ def curves(effects: Effects) -> np.ndarray:
 
     Entry i of a curve is the byte for the level i / (LEVELS - 1) of linear light.
     """
+    return _bytes_of(np.arange(LEVELS) / (LEVELS - 1), effects)
+
+
+def _bytes_of(light: np.ndarray, effects: Effects) -> np.ndarray:
+    """Return the bytes of red, green and blue, (3, n), for n levels of linear light from 0 to 1."""
     gains = effects.exposure * np.array([[effects.red], [1.0], [effects.blue]])
-    light = np.minimum(gains * (np.arange(LEVELS) / (LEVELS - 1)), 1.0)
+    light = np.minimum(gains * light, 1.0)
     srgb = np.where(light <= 0.0031308, 12.92 * light, 1.055 * light ** (1 / 2.4) - 0.055)
     return np.rint(srgb**effects.gamma * 255).astype(np.uint8)
+
+
+def retouch(pixels: np.ndarray, effects: Effects) -> np.ndarray:
+    """Return a finished sRGB image (height, width, 3) uint8 with all effects."""
+    srgb = np.arange(256) / 255
+    light = np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
+    tones = _bytes_of(light, effects)
+    return develop(np.stack([tones[channel][pixels[..., channel]] for channel in range(3)], axis=-1), effects)
 
 
 def develop(pixels: np.ndarray, effects: Effects) -> np.ndarray:

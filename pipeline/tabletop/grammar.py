@@ -1,7 +1,8 @@
 """Write captions of a change with CLEVR-Change's grammar. The captions are true and unambiguous.
 
 A caption of a change describes the changed object as it looks before the change. An added object is described
-as it looks after the change. Every noun phrase fits exactly one object of the described image.
+as it looks after the change. Every noun phrase fits exactly one object of the described image. If two objects
+have equal attributes, only a relation to a third object ("that is behind the red ball") can do this.
 """
 
 from itertools import compress, product
@@ -19,15 +20,32 @@ def change_captions(scene: Scene, rng: np.random.Generator, relations: float = 0
 
     `relations` is the probability of a clause such as "that is behind the blue cube", if one is possible.
     """
-    added = scene.change_type == "add"
-    objects, view = (scene.after, scene.semantic) if added else (scene.before, scene.default)
-    item = next(item for item in objects if item.number == scene.changed)
+    item, objects, view = _described(scene)
     sentences: dict[str, None] = {}  # a set that keeps its order
     # even a scene with one object has 12 different sentences: its verbs times the names of its shape
     while len(sentences) < REFERENCES:
-        subject = _noun_phrase(item, objects, rng) + _maybe_relation(item, objects, view, rng, relations)
+        if _distinguishing(item, objects):
+            subject = _noun_phrase(item, objects, rng) + _maybe_relation(item, objects, view, rng, relations)
+        else:
+            subject = _located(item, objects, view, rng)
         sentences[f"{subject} {_verb_phrase(scene, rng)}"] = None
     return list(sentences)
+
+
+def is_describable(scene: Scene) -> bool:
+    """Return True if a sentence of the grammar describes the changed object and no other one.
+
+    This is false only if another object has the same attributes and the same relations.
+    """
+    item, objects, view = _described(scene)
+    return bool(_distinguishing(item, objects) or _distinguishing_relations(item, objects, view))
+
+
+def _described(scene: Scene) -> tuple[SceneObject, tuple[SceneObject, ...], View]:
+    """Return the changed object, and the objects and the view of the image that the captions describe."""
+    added = scene.change_type == "add"
+    objects, view = (scene.after, scene.semantic) if added else (scene.before, scene.default)
+    return next(item for item in objects if item.number == scene.changed), objects, view
 
 
 def no_change_captions(rng: np.random.Generator) -> list[str]:
@@ -38,7 +56,12 @@ def no_change_captions(rng: np.random.Generator) -> list[str]:
 
 def _noun_phrase(item: SceneObject, objects: tuple[SceneObject, ...], rng: np.random.Generator) -> str:
     """Return a phrase "the [size] [color] [material] shape" that fits only this object."""
-    size, color, material, shape = pick(_distinguishing(item, objects), rng)
+    return _phrase(item, pick(_distinguishing(item, objects), rng), rng)
+
+
+def _phrase(item: SceneObject, attributes: tuple[bool, ...], rng: np.random.Generator) -> str:
+    """Return a phrase for `item`. `attributes`: whether it has the size, color, material and shape."""
+    size, color, material, shape = attributes
     words = [
         "the",
         *([_say(item.size, rng)] if size else []),
@@ -65,12 +88,47 @@ def _maybe_relation(
     item: SceneObject, objects: tuple[SceneObject, ...], view: View, rng: np.random.Generator, share: float
 ) -> str:
     """Return, with probability `share`, a clause that locates `item` by another object; else ""."""
-    others = [other for other in objects if other is not item and relations(item, other, view.camera)]
+    others = [
+        other
+        for other in objects
+        if other is not item and relations(item, other, view.camera) and _distinguishing(other, objects)
+    ]
     if not others or rng.random() < 1 - share:
         return ""
     other = pick(others, rng)
     relation = pick(pick(relations(item, other, view.camera), rng), rng)
     return f" that is {relation} {_noun_phrase(other, objects, rng)}"
+
+
+def _located(
+    item: SceneObject, objects: tuple[SceneObject, ...], view: View, rng: np.random.Generator
+) -> str:
+    """Return a noun phrase with a relation, for an object that has the attributes of another one."""
+    attributes, other, wording = pick(_distinguishing_relations(item, objects, view), rng)
+    subject, relation = _phrase(item, attributes, rng), pick(wording, rng)
+    return f"{subject} that is {relation} {_noun_phrase(other, objects, rng)}"
+
+
+def _distinguishing_relations(
+    item: SceneObject, objects: tuple[SceneObject, ...], view: View
+) -> list[tuple[tuple[bool, ...], SceneObject, tuple[str, ...]]]:
+    """Return all (set of attributes, landmark, relation) that fit only `item`.
+
+    A landmark is an object that its attributes distinguish. A relation is a tuple of phrases with the same
+    meaning. The sets of attributes are as in `_distinguishing`.
+    """
+    found = []
+    for choice in product((False, True), repeat=4):
+        attributes = [*compress(item.look, choice)]
+        alike = [other for other in objects if [*compress(other.look, choice)] == attributes]
+        for landmark in objects:
+            if landmark is item or not _distinguishing(landmark, objects):
+                continue
+            rivals = [other for other in alike if other is not item and other is not landmark]
+            shared = {wording for rival in rivals for wording in relations(rival, landmark, view.camera)}
+            wordings = relations(item, landmark, view.camera)
+            found += [(choice, landmark, wording) for wording in wordings if wording not in shared]
+    return found
 
 
 def _verb_phrase(scene: Scene, rng: np.random.Generator) -> str:

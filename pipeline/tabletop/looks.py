@@ -1,4 +1,7 @@
-"""The two looks of rendered scenes. A look is a set of constants for light, materials and cubes."""
+"""The looks of rendered scenes. A look is a set of constants for light, materials and cubes.
+
+Blender draws the scenes of the look `blender` (blender.py). The ray tracer draws the others.
+"""
 
 import math
 from dataclasses import dataclass
@@ -54,4 +57,6 @@ CLEVR = Look(
     cube=1.017,
     rounded=True,
 )
-LOOKS = {"studio": STUDIO, "clevr": CLEVR}
+# CLEVR imitates what Blender draws. For scenes that Blender draws, only its cubes count: they decide which
+# object a pixel shows (rendering.identify).
+LOOKS = {"studio": STUDIO, "clevr": CLEVR, "blender": CLEVR}

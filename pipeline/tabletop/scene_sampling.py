@@ -1,7 +1,8 @@
 """Sample scenes: objects on the table, a change, and three views.
 
-An object is added, dropped or moved, or gets another colour or material. Before and after the change, no two
-objects of a scene have equal attributes, and any two objects are at least CLEVR's minimum distances apart.
+An object is added, dropped or moved, or gets another colour or material. Before and after the change, any two
+objects are at least CLEVR's minimum distances apart. No two objects of a scene have equal attributes, except
+with the setting `twins`, as in CLEVR.
 The random generator of scene N has the seed (seed, N), so that a scene does not depend on other scenes.
 """
 
@@ -13,7 +14,8 @@ import numpy as np
 
 from pipeline.config.params import Tabletop
 from pipeline.io.errors import InputError
-from pipeline.tabletop.looks import LOOKS
+from pipeline.tabletop import grammar
+from pipeline.tabletop.looks import LOOKS, Look
 from pipeline.tabletop.rendering import identify
 from pipeline.tabletop.scenes import (
     CAMERA,
@@ -40,26 +42,32 @@ class NoRoomError(Exception):
 
 
 def change(
-    kind: str, before: tuple[SceneObject, ...], view: View, rng: np.random.Generator
+    kind: str, before: tuple[SceneObject, ...], view: View, rng: np.random.Generator, twins: bool = False
 ) -> tuple[int, tuple[SceneObject, ...]]:
     """Change the scene at random, by a change of the type `kind` (one of CHANGE_TYPES).
 
-    Return the changed object's number, and all objects after the change. Raises NoRoomError if no
-    place or no other colour or material was found for the object.
+    Return the changed object's number, and all objects after the change. `twins`: two objects may have
+    equal attributes. Raises NoRoomError if no place or no other colour or material was found for the object.
     """
     if kind == "add":
-        new = new_object(before, view, rng)
+        new = new_object(before, view, rng, twins)
         return new.number, (*before, new)
     index = int(rng.integers(len(before)))
     item, others = before[index], before[:index] + before[index + 1 :]
     if kind == "drop":
         return item.number, others
-    changed = _moved(item, others, view, rng) if kind == "move" else _revalued(kind, item, others, rng)
+    unlike = () if twins else others
+    changed = _moved(item, others, view, rng) if kind == "move" else _revalued(kind, item, unlike, rng)
     return item.number, (*before[:index], changed, *before[index + 1 :])
 
 
-def new_object(others: tuple[SceneObject, ...], view: View, rng: np.random.Generator) -> SceneObject:
-    """Draw an object that is unlike all others and far enough from them. Raises NoRoomError."""
+def new_object(
+    others: tuple[SceneObject, ...], view: View, rng: np.random.Generator, twins: bool = False
+) -> SceneObject:
+    """Draw an object that is far enough from all others, and unlike them except with `twins`.
+
+    Raises NoRoomError.
+    """
     number = max((other.number for other in others), default=-1) + 1
     for _ in range(TRIES):
         item = SceneObject(
@@ -71,7 +79,7 @@ def new_object(others: tuple[SceneObject, ...], view: View, rng: np.random.Gener
             *_place(rng),
             round(float(rng.uniform(0, 2 * math.pi)), 4),
         )
-        if _unlike(item, others) and clear(item, others, view):
+        if (twins or _unlike(item, others)) and clear(item, others, view):
             return item
     raise NoRoomError
 
@@ -138,12 +146,16 @@ def _attempt(settings: Tabletop, number: int, kind: str, count: int, rng: np.ran
     default = View(jittered(CAMERA, 0.5, rng), tuple(jittered(light, 1.0, rng) for light in LIGHTS))
     before: tuple[SceneObject, ...] = ()
     for _ in range(count):
-        before += (new_object(before, default, rng),)
-    default = _seen(default, before, settings)
-    changed, after = change(kind, before, default, rng)
-    semantic = _seen(_other_view(default, settings.viewpoint, rng), after, settings)
-    nonsemantic = _seen(_other_view(default, settings.viewpoint, rng), before, settings)
-    return Scene(number, kind, changed, before, after, default, semantic, nonsemantic)
+        before += (new_object(before, default, rng, settings.twins),)
+    look = LOOKS[settings.look_of(number)]
+    default = _seen(default, before, settings, look)
+    changed, after = change(kind, before, default, rng, settings.twins)
+    semantic = _seen(_other_view(default, settings.viewpoint, rng), after, settings, look)
+    nonsemantic = _seen(_other_view(default, settings.viewpoint, rng), before, settings, look)
+    scene = Scene(number, kind, changed, before, after, default, semantic, nonsemantic)
+    if not grammar.is_describable(scene):
+        raise NoRoomError
+    return scene
 
 
 def jittered(point: Point, reach: float, rng: np.random.Generator) -> Point:
@@ -174,9 +186,9 @@ def _at_bearing(camera: Point, bearing: float) -> Point:
     return round(reach * math.cos(bearing), 4), round(reach * math.sin(bearing), 4), camera[2]
 
 
-def _seen(view: View, objects: tuple[SceneObject, ...], settings: Tabletop) -> View:
+def _seen(view: View, objects: tuple[SceneObject, ...], settings: Tabletop, look: Look) -> View:
     """Return the view with its objects' boxes. Raises NoRoomError if too little of an object is visible."""
-    rows = identify(solids(objects, LOOKS[settings.look]), view.camera, settings.width, settings.height)
+    rows = identify(solids(objects, look), view.camera, settings.width, settings.height)
     least = SHOWN * settings.width * settings.height
     masks = [rows == row for row in range(len(objects))]
     if any(np.count_nonzero(mask) < least for mask in masks):

@@ -32,7 +32,8 @@ def small(tmp_path):
         "pipeline/second.py": "import stages.one",  # a circle
         "pipeline/third.py": "",  # imported by no module
         "models/third.py": "import numpy.random, torch",
-        "pipeline/below/fourth.py": "PAGE = Path(__file__).with_name('page.html')",
+        "pipeline/below/fourth.py": 'FILES = Path(__file__).with_name("page.html"), "program.py"',
+        "pipeline/below/program.py": "import bpy",  # started by fourth.py
         "pipeline/below/fifth.py": "",
         "pipeline/below/page.html": "",
         "pipeline/page.css": "",
@@ -44,7 +45,8 @@ def small(tmp_path):
 
 def test_imports_and_data_files_of_a_stage(small):
     found = source_code.of_stage("one", small)
-    files = ("__init__.py", "below/fourth.py", "below/page.html", "first.py", "second.py")
+    below = ("below/fourth.py", "below/page.html", "below/program.py")
+    files = ("__init__.py", *below, "first.py", "second.py")
     assert list(found) == ["models/third.py", *(f"pipeline/{name}" for name in files), "stages/one.py"]
     before = found["models/third.py"]
     (small / "models/third.py").write_text("# another")

@@ -60,6 +60,20 @@ def test_without_effects_the_pixels_stay():
     assert effects.develop(pixels, NONE).tobytes() == pixels.tobytes()
 
 
+def test_a_finished_image_gets_the_same_tones():
+    """All 256 levels of each channel; without effects they stay."""
+    levels = np.repeat(np.arange(256, dtype=np.uint8).reshape(16, 16, 1), 3, axis=2)
+    assert (effects.retouch(levels, NONE) == levels).all()
+    own = replace(NONE, exposure=1.5, red=0.9, blue=1.1, gamma=1.3)
+    retouched = effects.retouch(levels, own).reshape(256, 3)
+    for channel, gain in enumerate((1.5 * 0.9, 1.5, 1.5 * 1.1)):
+        for level in (0, 3, 60, 200, 255):
+            share = level / 255
+            light = share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4
+            assert retouched[level, channel] == round(255 * srgb(min(gain * light, 1.0)) ** 1.3)
+    assert (effects.retouch(GRAY, replace(NONE, noise=3.0, seed=1)) != GRAY).any()
+
+
 def test_noise_has_its_deviation_and_seed():
     noisy = effects.develop(GRAY, replace(NONE, noise=3.0, seed=1)).astype(int) - GRAY
     assert abs(noisy.std() - 3.0) < 0.1

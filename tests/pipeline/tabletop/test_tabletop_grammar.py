@@ -54,15 +54,19 @@ def side_is_true(side, item, other, camera):
     return {"left": left, "right": -left, "behind": ahead, "front": -ahead}[side] >= 0.2 - 1e-9
 
 
-def draw(seed, number, viewpoint):
+def draw(seed, number, viewpoint, twins=False):
     rng = scene_sampling.generator(seed, number)
-    return scene_sampling.sample(SETTINGS[viewpoint], number, rng), rng
+    own = SETTINGS[viewpoint].model_copy(update={"twins": twins})
+    return scene_sampling.sample(own, number, rng), rng
 
 
 @settings(max_examples=150, derandomize=True)
 @given(st.integers(0, 2**31 - 1), st.integers(0, 10**6), st.sampled_from(["moderate", "extreme"]))
 def test_captions_are_true_and_unambiguous(seed, number, viewpoint):
-    scene, rng = draw(seed, number, viewpoint)
+    check_captions(*draw(seed, number, viewpoint))
+
+
+def check_captions(scene, rng):
     captions = grammar.change_captions(scene, rng)
     assert len(set(captions)) == len(captions) == 6
     added = scene.change_type == "add"
@@ -70,17 +74,39 @@ def test_captions_are_true_and_unambiguous(seed, number, viewpoint):
     for caption in captions:
         assert re.fullmatch(r"[a-z]+( [a-z]+)*", caption)
         parsed = re.fullmatch(SENTENCE, caption)
-        (subject,) = resolve(parsed["subject"], objects)
-        assert subject.number == scene.changed
+        subjects = resolve(parsed["subject"], objects)
         if parsed["side"]:
             (other,) = resolve(parsed["other"], objects)
-            assert other.number != subject.number
-            assert side_is_true(SIDES[parsed["side"]], subject, other, view.camera)
+            assert other.number != scene.changed
+            side = SIDES[parsed["side"]]
+            subjects = [
+                item
+                for item in subjects
+                if item is not other and side_is_true(side, item, other, view.camera)
+            ]
+        (subject,) = subjects
+        assert subject.number == scene.changed
         verb = re.fullmatch(VERBS[scene.change_type], parsed["verb"])
         assert verb
         if scene.change_type in ("color", "material"):
             (after,) = (item for item in scene.after if item.number == scene.changed)
             assert MEANINGS[scene.change_type][verb[1]] == getattr(after, scene.change_type)
+
+
+def test_captions_of_twins_have_the_relation_that_they_need():
+    drawn = [draw(2, number, "moderate", twins=True) for number in range(300)]
+    with_twin = [(scene, rng) for scene, rng in drawn if has_twin(scene)]
+    assert len(with_twin) >= 10
+    for scene, rng in with_twin:
+        check_captions(scene, rng)
+        assert all(" that is " in caption for caption in grammar.change_captions(scene, rng, relations=0.0))
+
+
+def has_twin(scene):
+    """Return True if another object of the described image has the attributes of the changed object."""
+    objects = scene.after if scene.change_type == "add" else scene.before
+    (changed,) = (item for item in objects if item.number == scene.changed)
+    return sum(item.look == changed.look for item in objects) > 1
 
 
 @pytest.mark.parametrize("relations", [0.0, 0.2, 1.0])

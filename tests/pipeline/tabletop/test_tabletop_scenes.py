@@ -130,3 +130,12 @@ def test_other_scenes_are_another_version():
     """If this fails, equal settings give other scenes than before: increase VERSION and change this hash."""
     found = repr([sample(number, SMALL.model_copy(update={"max_objects": 4})) for number in range(5)])
     assert (dataset_card.VERSION, hashlib.sha256(found.encode()).hexdigest()[:12]) == (2, "b71bf8f95d0a")
+
+
+def test_twins_are_as_frequent_as_independent_attributes_make_them():
+    """CLEVR draws the attributes of each object independently: 96 combinations, equally likely."""
+    settings = SMALL.model_copy(update={"twins": True, "min_objects": 6, "max_objects": 6})
+    drawn = [sample(number, settings) for number in range(150)]
+    pairs_alike = sum(a.look == b.look for scene in drawn for a, b in pairs(scene.before))
+    assert pairs_alike == pytest.approx(150 * 15 / 96, abs=15)
+    assert not any(a.look == b.look for number in range(150) for a, b in pairs(sample(number).before))

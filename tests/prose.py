@@ -20,7 +20,6 @@ RETIRED = {
     r"\bwhere it look(?:s|ed)\b": "attention",
     r"\bfirst weights\b": "initialisation",
     r"\bstrangers?\b": "untrusted",
-    r"\btwins?\b": "reference implementation",
 }
 EXCEPT = ("docs/style.md", "docs/notes/")  # the page that lists the words, and the diaries
 

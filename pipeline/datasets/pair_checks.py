@@ -10,7 +10,7 @@ from pathlib import Path
 from pipeline.datasets import image_headers
 from pipeline.datasets.image_headers import Header
 from pipeline.datasets.schema import NO_CHANGE, Box, Pair, images_of
-from pipeline.io.errors import InputError, listed
+from pipeline.io.errors import listed
 
 ROUNDING = 0.5  # pixels by which a box may leave its image
 SHAPES = 0.01  # relative difference of two aspect ratios that counts as two shapes

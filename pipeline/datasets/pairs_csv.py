@@ -233,7 +233,7 @@ def _leaks(table: Table, pairs: list[Pair], first_names: Mapping[str, str]) -> l
 
 
 def _same_images(table: Table, first_names: Mapping[str, str]) -> list[tuple[int, str]]:
-    """Return (line number, message) for each changed pair with the same image twice, by name or by content."""
+    """Return (line number, message) for each changed pair whose two images are equal files."""
     return [
         (line, f"before and after are the same image ({pair.before}), and the type is {pair.change_type}")
         for line, pair in zip(table.lines.values(), table.pairs.values(), strict=True)

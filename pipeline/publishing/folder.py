@@ -62,9 +62,9 @@ def _row_of(dataset: Published) -> shards.RowOf:
 
 def _write_shards(dataset: Published, folder: Path) -> None:
     row_of = _row_of(dataset)
-    known, end = shards.known_paths(dataset.pairs, row_of), shards.ending(dataset.pairs)
+    needed, end = shards.required_paths(dataset.pairs, row_of), shards.ending(dataset.pairs)
     for split, pairs in dataset.splits.items():
-        shards.write(folder / SHARDS, split, pairs, row_of, folder / split, known, end)
+        shards.write(folder / SHARDS, split, pairs, row_of, folder / split, needed, end)
 
 
 def _copy(dataset: Published, name: str, path: Path) -> None:

@@ -31,24 +31,33 @@ def ending(pairs: Iterable[Pair]) -> str:
     return Counter(Path(name).suffix.lower() or ".img" for name in names).most_common(1)[0][0]
 
 
-def known_paths(pairs: Iterable[Pair], row_of: RowOf) -> set[str]:
-    """Return the paths of all values in the rows of the pairs (unknown_values.paths_of)."""
+def required_paths(pairs: Iterable[Pair], row_of: RowOf) -> set[str]:
+    """Return the paths of values that each split of the dataset needs, so that all splits have equal types.
+
+    They are all paths of the columns in which a pair has a value. `pairs` are those of all splits.
+    """
+    columns = {path.split("/")[1] for path in _known_paths(pairs, row_of)}
+    unknown = {key: value for key, value in unknown_values.UNKNOWN.items() if key in columns}
+    return set(unknown_values.paths_of(unknown))
+
+
+def _known_paths(pairs: Iterable[Pair], row_of: RowOf) -> set[str]:
     return {path for pair in pairs for path in unknown_values.paths_of(row_of(pair))}
 
 
 def write(
-    folder: Path, split: str, pairs: Sequence[Pair], row_of: RowOf, images: Path, known: set[str], end: str
+    folder: Path, split: str, pairs: Sequence[Pair], row_of: RowOf, images: Path, needed: set[str], end: str
 ) -> None:
     """Write the shards of a split into `folder`.
 
     row_of: function that returns the row of metadata of a pair
     images: folder with the images
-    known: paths of the values in the rows of the whole dataset. If no pair of this split has a value at
-        such a path, the first pair gets one that means "unknown", so that the loader knows its type.
+    needed: result of `required_paths`. If no pair of this split has a value at such a path, the first pair
+        gets one that means "unknown".
     end: ending of the images' names in the shards
     """
     order = _types_first(pairs, row_of)
-    missing = known - known_paths(pairs, row_of)
+    missing = needed - _known_paths(pairs, row_of)
     for number, start in enumerate(range(0, len(order), PAIRS)):
         with tarfile.open(folder / f"{split}-{number:06d}.tar", "w") as shard:
             for key, pair in enumerate(order[start : start + PAIRS], start):

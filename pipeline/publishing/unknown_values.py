@@ -7,7 +7,7 @@ key *.
 from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
-TEXT, POINT = "unknown", [0.0, 0.0, 0.0]
+TEXT, POINT = "unknown", [-1e9, -1e9, -1e9]  # no camera is at this point
 LOOK = dict.fromkeys(("size", "color", "material", "shape"), TEXT)
 PLACED = {"number": -1} | LOOK | {"x": 0.0, "y": 0.0}
 UNKNOWN: dict[str, Any] = {
@@ -47,9 +47,8 @@ def filled(row: Mapping[str, Any], missing: Set[str]) -> dict[str, Any]:
 def _filled(value: Any, unknown: Any, path: str, missing: Set[str]) -> Any:
     if not any(each == path or each.startswith(f"{path}/") for each in missing):
         return value
-    if not isinstance(unknown, dict):
+    if not value or not isinstance(unknown, dict):
         return value or unknown
-    value = value or dict.fromkeys(unknown)
     return {key: _filled(value[key], each, f"{path}/{key}", missing) for key, each in unknown.items()}
 
 
@@ -63,5 +62,4 @@ def _emptied(value: Any, unknown: Any) -> Any:
         return [] if unknown == [PLACED] else None
     if not isinstance(value, Mapping) or not isinstance(unknown, dict):
         return value
-    rest = {key: _emptied(item, unknown.get(key)) for key, item in value.items()}
-    return None if rest != value and not any(rest.values()) else rest
+    return {key: _emptied(item, unknown.get(key)) for key, item in value.items()}

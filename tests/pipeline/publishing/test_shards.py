@@ -48,12 +48,12 @@ def written(folder, pairs_of):
     """Write the images and shards of pairs, a dictionary split -> pairs."""
     folder.mkdir(exist_ok=True)
     everything = [pair for pairs in pairs_of.values() for pair in pairs]
-    known, end = shards.known_paths(everything, ROW_OF), shards.ending(everything)
+    needed, end = shards.required_paths(everything, ROW_OF), shards.ending(everything)
     for split, pairs in pairs_of.items():
         for number, pair in enumerate(pairs):
             for name in (pair.before, pair.after):
                 image(folder / "images", name, number)
-        shards.write(folder, split, pairs, ROW_OF, folder / "images", known, end)
+        shards.write(folder, split, pairs, ROW_OF, folder / "images", needed, end)
 
 
 def pair_of(number, split="train", ending="png", **values):

@@ -79,7 +79,7 @@ def _fault(box: Box, image: Header) -> str | None:
 
 def _fits_as_corners(box: Box, image: Header) -> bool:
     left, top, right, bottom = box
-    return left < right <= image.width + ROUNDING and top < bottom <= image.height + ROUNDING
+    return max(box) > 1 and left < right <= image.width + ROUNDING and top < bottom <= image.height + ROUNDING
 
 
 def _text(box: Box) -> str:

@@ -1,4 +1,4 @@
-"""Check that a dataset's folder is complete, before any stage runs. No image is opened.
+"""Check that a dataset's folder is complete, before any stage runs. Only the headers of images are read.
 
 python -m commands.check_data --dataset spot_the_diff    exit code 0: complete; 2: something is missing
 """
@@ -9,7 +9,7 @@ from pathlib import Path
 from commands import run
 from pipeline.cli.arguments import new_parser, parsed, word
 from pipeline.config import params, resolving
-from pipeline.datasets import cards, checking, images, manifest, readers
+from pipeline.datasets import cards, checking, images, manifest, pair_checks, readers
 from pipeline.datasets.schema import Pair, images_of, read_pairs
 from pipeline.io.errors import listed, printable
 from pipeline.io.progress import track
@@ -35,6 +35,8 @@ def main() -> None:
     if problems:
         raise listed(problems, str(root), f"put these images in place ({cards.path_of(name)})")
     print(f"all {len(names):,} images are there")
+    for note in pair_checks.notes(root, pairs):
+        print(printable(f"note: {note}"))
     if settings.reader == readers.OWN:
         for model in settings_tree.models:
             resolving.resolve(settings_tree, name, model)  # raises for settings that do not fit the pairs

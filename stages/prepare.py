@@ -10,11 +10,11 @@ from pathlib import Path
 
 from pipeline.cli.arguments import new_parser, parsed, to_read, word
 from pipeline.config import params
-from pipeline.datasets import cards, checking, cub_nabirds, images, manifest, readers
+from pipeline.datasets import cards, checking, cub_nabirds, images, manifest, pair_checks, readers
 from pipeline.datasets.manifest import Manifest
 from pipeline.datasets.negatives import write_negatives
 from pipeline.datasets.schema import ClassPair, Pair, images_of, read_pairs, write_pairs
-from pipeline.io.errors import InputError
+from pipeline.io.errors import InputError, printable
 from pipeline.io.outputs import file_to_write, replacing
 from pipeline.io.progress import track
 from pipeline.negatives.generation import generate
@@ -52,6 +52,8 @@ def prepare(arguments: argparse.Namespace) -> None:
     print(f"{arguments.dataset}: {len(pairs)} pairs, {len(names)} images")
     for difference in cards.differences(counted, card.counts(protocol) or {}):
         print(f"note: {difference}")
+    for note in pair_checks.notes(root, pairs):
+        print(printable(f"note: {note}"))
     images.write_index(arguments.images, images.index(root, names))
     write_pairs(arguments.pairs, pairs)
     annotation_hashes = checking.hashes(root, readers.annotation_files(reader, root))

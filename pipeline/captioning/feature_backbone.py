@@ -151,7 +151,7 @@ def _tensors(path: Path) -> dict[str, Tensor]:
 
 BATCH = 32  # images, as in extraction
 ImageInput = str | Path | bytes | Image.Image | np.ndarray
-"""A file's path, its bytes, or an image in memory (an array: uint8, (H, W, 3))."""
+"""A file's path, its bytes, or an image in memory (an array: uint8, (H, W, 3), RGB; OpenCV reads BGR)."""
 
 
 class Features:
@@ -207,7 +207,9 @@ def opened(image: ImageInput, name: str = "the image") -> Image.Image:
     if not isinstance(image, np.ndarray):
         raise InputError(f"{name} is a {type(image).__name__}, not a path, bytes, a PIL image or an array")
     if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or not image.size:
-        raise InputError(f"{name} is {image.dtype} of shape {image.shape}, not uint8 of shape (H, W, 3)")
+        raise InputError(
+            f"{name} is {image.dtype} of shape {image.shape}, not uint8 of shape (H, W, 3) in RGB"
+        )
     return Image.fromarray(image)
 
 

@@ -158,7 +158,8 @@ class PhaseSettings(DatasetTrain):
     keep: Literal["earlier", "later"] | None = None
     # limit of a caption's tokens with <START> and <END>; null: the tokens of the longest training caption
     max_tokens: Tokens | None = None
-    # mirror each scene with probability 1/2, and exchange left and right in its captions
+    # mirror each scene with probability 1/2, and exchange the sides left and right in its captions; a caption
+    # with the words in an unclear sense is refused (pipeline/training/mirrored_captions.py)
     mirror: bool = False
     shift: Annotated[int, Field(ge=0, le=1024)] = 0  # each scene's images are shifted by at most these pixels
     half_weights: bool = False  # CLIP's weights and activations in 16 bits, as in the released program

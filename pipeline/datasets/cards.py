@@ -20,6 +20,8 @@ FOLDER = Path("data/cards")
 DEFAULT = "default"  # key of the published counts if the dataset has no protocols
 REMEDY = "restore it with git"
 Number = Annotated[int, Field(ge=0)]
+Language = Annotated[str, Field(pattern=r"^[a-z]{2,3}(-[A-Za-z0-9]{2,8})*$")]
+"""Code of a language, such as en or zh-Hant (BCP 47)."""
 
 
 class Split(Strict):
@@ -66,6 +68,7 @@ class Card(Strict):
     name: str
     citation: str
     source: str  # where to get it
+    language: Language | list[Language] | None = None  # of the captions; None: not stated
     licence: Licence | None = None  # None: the licence is unknown, so nobody may publish copies
     files: dict[str, str] = Field(min_length=1)  # path -> meaning; {} in a path is any number or name
     size: str | None = None

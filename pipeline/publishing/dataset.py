@@ -32,6 +32,7 @@ class Published:
     card: Card
     licence: Licence
     seed: int | None  # seed of a rendered dataset; None for other datasets
+    languages: tuple[str, ...] = ()  # codes of the captions' languages; () if the card does not state them
 
     @cached_property
     def splits(self) -> dict[str, list[Pair]]:
@@ -73,7 +74,12 @@ def load(name: str) -> Published:
                 f"`dvc repro prepare@{name}`"
             )
     images = {image.name: image for image in read_index(index)}
-    return Published(name, root, manifest.read_pairs(pairs), images, prepared, card, licence, seed)
+    languages = ("en",) if rendered else _languages(card)
+    return Published(name, root, manifest.read_pairs(pairs), images, prepared, card, licence, seed, languages)
+
+
+def _languages(card: Card) -> tuple[str, ...]:
+    return (card.language,) if isinstance(card.language, str) else tuple(card.language or ())
 
 
 def _permitting(path: Path, card: Card, rendered: bool) -> Licence:

@@ -3,18 +3,10 @@
 Conversations are for training multimodal models. A conversation is a JSON object. Its key `images` has
 the file names of the two images. Its key `messages` has a question about the images in this order, and
 the answer. The answer is the first reference caption of the pair.
-
-A WebDataset shard is a tar file with KEY.before.EXT, KEY.after.EXT and KEY.json for each pair. Tools
-end a key at the first dot of a file name. So the key is a number without dots, and the pair id is in
-the JSON.
 """
 
 import hashlib
-import io
-import json
-import tarfile
-from collections.abc import Iterator
-from itertools import islice
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +16,7 @@ from pipeline.io import front_matter
 from pipeline.io.errors import InputError
 from pipeline.io.outputs import Contents, replacing, write_json, write_json_lines
 from pipeline.io.progress import track
-from pipeline.publishing import croissant, rows
+from pipeline.publishing import croissant, rows, shards
 from pipeline.publishing.dataset import FOLDERS, Published
 
 CONTENTS = Contents("published dataset")
@@ -32,7 +24,6 @@ CONVERSATIONS, SHARDS = "conversations", "webdataset"  # folders
 TEMPLATE = Path(__file__).with_name("dataset_card.j2")
 TAGS = ["change-captioning", "image-difference"]
 SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
-PAIRS = 1000  # pairs per shard
 QUESTION = (
     "The first image was taken before, the second image after a possible change. What changed? Answer in one "
     "sentence, and say so if nothing changed."
@@ -49,24 +40,31 @@ def write(dataset: Published, out: Path, with_shards: bool) -> None:
         for name in (CONVERSATIONS, *([SHARDS] if with_shards else [])):
             (folder / name).mkdir()
         for split, pairs in dataset.splits.items():
-            _write_split(dataset, split, pairs, folder, with_shards)
+            _write_split(dataset, split, pairs, folder)
+        if with_shards:
+            _write_shards(dataset, folder)
         write_json(folder / croissant.NAME, croissant.record(dataset, folder))
         (folder / "README.md").write_text(_card(dataset, with_shards), encoding="utf-8")
 
 
-def _write_split(dataset: Published, split: str, pairs: list[Pair], folder: Path, with_shards: bool) -> None:
+def _write_split(dataset: Published, split: str, pairs: list[Pair], folder: Path) -> None:
     names = images_of(pairs)
     for name in track(names, f"copying {split}", "images", len(names)):
         _copy(dataset, name, folder / split / name)
-
-    def samples() -> Iterator[tuple[Pair, dict[str, Any]]]:
-        return ((pair, rows.row_of(pair, dataset.seed, dataset.licence.name)) for pair in pairs)
-
-    rows.write(folder / split / rows.NAME, (row for _, row in samples()))
+    rows.write(folder / split / rows.NAME, map(_row_of(dataset), pairs))
     talks = (_conversation(pair, split) for pair in pairs)
     write_json_lines(folder / CONVERSATIONS / f"{split}.jsonl", talks)
-    if with_shards:
-        _write_shards(folder / SHARDS, split, folder / split, samples())
+
+
+def _row_of(dataset: Published) -> shards.RowOf:
+    return partial(rows.row_of, seed=dataset.seed, licence=dataset.licence.name)
+
+
+def _write_shards(dataset: Published, folder: Path) -> None:
+    row_of = _row_of(dataset)
+    needed, end = shards.required_paths(dataset.pairs, row_of), shards.ending(dataset.pairs)
+    for split, pairs in dataset.splits.items():
+        shards.write(folder / SHARDS, split, pairs, row_of, folder / split, needed, end)
 
 
 def _copy(dataset: Published, name: str, path: Path) -> None:
@@ -91,34 +89,11 @@ def _conversation(pair: Pair, folder: str) -> dict[str, Any]:
     }
 
 
-def _write_shards(
-    folder: Path, split: str, images: Path, samples: Iterator[tuple[Pair, dict[str, Any]]]
-) -> None:
-    """Write the samples of a split as WebDataset shards into `folder`.
-
-    A sample is a pair and its row of metadata. `images` is the folder with the images.
-    """
-    parts = iter(lambda: list(islice(samples, PAIRS)), [])
-    for number, part in enumerate(parts):
-        with tarfile.open(folder / f"{split}-{number:06d}.tar", "w") as shard:
-            for key, (pair, row) in enumerate(part, number * PAIRS):
-                for side, name in (("before", pair.before), ("after", pair.after)):
-                    end = Path(name).suffix.lower() or ".img"
-                    _add(shard, f"{key:08d}.{side}{end}", (images / name).read_bytes())
-                _add(shard, f"{key:08d}.json", json.dumps(row, ensure_ascii=False).encode())
-
-
-def _add(shard: tarfile.TarFile, name: str, data: bytes) -> None:
-    entry = tarfile.TarInfo(name)  # without a time or an owner
-    entry.size = len(data)
-    shard.addfile(entry, io.BytesIO(data))
-
-
 def _card(dataset: Published, with_shards: bool) -> str:
     count = len(dataset.pairs)
     values = front_matter.licence(dataset.licence.name) | {
         "pretty_name": dataset.card.name,
-        "language": ["en"],
+        **({"language": list(dataset.languages)} if dataset.languages else {}),
         "task_categories": ["image-to-text"],
         "tags": TAGS,
         "size_categories": [next((name for most, name in SIZES if count < most), "n>1M")],

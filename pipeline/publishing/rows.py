@@ -14,6 +14,7 @@ from typing import Any
 from pipeline.datasets.schema import Pair
 from pipeline.io.errors import InputError
 from pipeline.io.records import plain
+from pipeline.publishing import unknown_values
 
 NAME = "metadata.parquet"
 ROWS = 1000  # rows per row group; larger groups would only need more memory
@@ -23,11 +24,14 @@ REMEDY = "give a row of a dataset that commands.publish wrote"
 
 
 def row_of(pair: Pair, seed: int | None, licence: str) -> dict[str, Any]:
-    """Return a pair as a row of metadata.parquet: column -> value.
+    """Return a pair as a row of metadata.parquet: column -> value. Boxes are fractional numbers.
 
     `seed` is the seed of a rendered dataset, else None. `licence` is the name of the dataset's licence.
     """
     fields_of_pair = {key: value for key, value in asdict(pair).items() if key not in OTHER}
+    for side in ("before_box", "after_box"):  # a table may have whole and fractional numbers
+        box = fields_of_pair[side]
+        fields_of_pair[side] = None if box is None else [float(number) for number in box]
     files = {"before_file_name": pair.before, "after_file_name": pair.after}
     return files | fields_of_pair | {"seed": seed, "licence": licence}
 
@@ -39,7 +43,7 @@ def pair_of(row: Mapping[str, Any], split: str = "") -> Pair:
     pair's file names are empty. Raises InputError for a wrong or missing key. The message names the key.
     """
     names = [field.name for field in fields(Pair) if field.name not in OTHER]
-    record = {key: row[key] for key in names if key in row}
+    record = unknown_values.emptied({key: row[key] for key in names if key in row})
     files = {"before": row.get("before_file_name", ""), "after": row.get("after_file_name", "")}
     return plain(Path("row"), Pair, record | files | {"split": split}, REMEDY)
 

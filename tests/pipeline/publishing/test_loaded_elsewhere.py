@@ -2,7 +2,7 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from unittest.mock import patch
 
 import numpy as np
@@ -31,7 +31,7 @@ LOOK = st.builds(Look, TEXT, TEXT, TEXT, TEXT)
 OBJECTS = st.lists(st.builds(Placed, st.integers(0, 9), TEXT, TEXT, TEXT, TEXT, NUMBER, NUMBER), max_size=3)
 CHANGED = st.none() | st.integers(0, 9)
 SCENES = st.builds(SceneFacts, OBJECTS.map(tuple), OBJECTS.map(tuple), POINT, POINT, CHANGED)
-BOX = st.none() | st.tuples(NUMBER, NUMBER, NUMBER, NUMBER)
+BOX = st.none() | st.tuples(NUMBER, NUMBER, st.floats(1, 1e6), st.floats(1, 1e6))
 ANY_PAIRS = st.builds(
     Pair,
     pair_id=TEXT,
@@ -64,6 +64,22 @@ def lab(tmp_path_factory):
 def pixels(file):
     with Image.open(file) as image:
         return np.asarray(image.convert("RGB"))
+
+
+def test_load_dataset_reads_the_shards(lab, tmp_path, monkeypatch):
+    for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    datasets = pytest.importorskip("datasets", reason="datasets is not installed")
+    datasets.disable_progress_bars()
+    files = {split: str(lab / f"out/webdataset/{split}-*.tar") for split in FOLDERS.values()}
+    found = datasets.load_dataset("webdataset", data_files=files, cache_dir=str(tmp_path / "cache"))
+    for split, folder in FOLDERS.items():
+        read = {row["json"]["pair_id"]: pair_of(row["json"], split) for row in found[folder]}
+        for pair in (pair for pair in read_pairs(lab / PAIRS) if pair.split == split):
+            files = {"before": pair.before, "after": pair.after}
+            assert replace(read.pop(pair.pair_id), **files) == pair
+        assert not read
 
 
 @pytest.mark.parametrize("builder", ["imagefolder", None])
@@ -118,7 +134,10 @@ def test_webdataset_reads_the_shards(lab):
     webdataset = pytest.importorskip("webdataset", reason="webdataset is not installed")
     found = webdataset.WebDataset(str(lab / "out/webdataset/train-000000.tar"), shardshuffle=False)
     pairs = [pair for pair in read_pairs(lab / PAIRS) if pair.split == "train"]
-    for pair, sample in zip(pairs, found.decode("rgb8"), strict=True):
+    samples = {sample["json"]["pair_id"]: sample for sample in found.decode("rgb8")}
+    assert sorted(samples) == sorted(pair.pair_id for pair in pairs)
+    for pair in pairs:
+        sample = samples[pair.pair_id]
         assert sample["json"]["captions"] == list(pair.captions)
         assert np.array_equal(sample["before.png"], pixels(lab / "data/raw/tabletop" / pair.before))
 

@@ -26,14 +26,14 @@ NAMES = [*MAKERS, OWN]
 pytest.importorskip("pyarrow", reason="the extra `publish` is not installed")
 
 
-def write_card(folder, name, licence):
-    """Write a dataset's card with this licence."""
+def write_card(folder, name, licence, **more):
+    """Write a dataset's card with this licence, and with more keys."""
     source = ROOT / f"data/cards/{name}.yaml"
     own = {"name": OWN, "citation": "c", "source": "s", "files": {"pairs.csv": "a table"}}
     card = read_yaml(source, "") if source.exists() else own
     card.pop("licence", None)
     (folder / "data/cards").mkdir(parents=True, exist_ok=True)
-    text = yaml_of(card | ({"licence": licence} if licence else {}))
+    text = yaml_of(card | more | ({"licence": licence} if licence else {}))
     (folder / f"data/cards/{name}.yaml").write_text(text)
 
 
@@ -131,6 +131,25 @@ def test_equal_datasets_give_equal_bytes_and_a_second_run_replaces_the_folder(tm
     succeed(tmp_path, f"publish {OWN} --out small --no-shards")
     assert not (tmp_path / "small/webdataset").exists()
     assert "webdataset" not in (tmp_path / "small/README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("language", "written"),
+    [(None, None), ("de", ["de"]), (["de", "zh-Hant"], ["de", "zh-Hant"]), ("no", ["no"])],
+)
+def test_the_language_is_the_one_of_the_card(tmp_path, language, written):
+    prepare(tmp_path, OWN)
+    write_card(tmp_path, OWN, PERMITTED, **({"language": language} if language else {}))
+    succeed(tmp_path, f"publish {OWN} --out out")
+    front = (tmp_path / "out/README.md").read_text().split("---\n")[1]
+    (tmp_path / "front.yaml").write_text(front)
+    assert read_yaml(tmp_path / "front.yaml", "").get("language") == written
+
+
+def test_a_language_is_a_code(tmp_path):
+    prepare(tmp_path, OWN)
+    write_card(tmp_path, OWN, PERMITTED, language="German")
+    refuse(tmp_path, f"publish {OWN} --out out", "language")
 
 
 @pytest.mark.parametrize("name", ["clevr_change", OWN])

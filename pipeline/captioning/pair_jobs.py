@@ -12,7 +12,7 @@ from pathlib import Path
 from pipeline.datasets.annotations import normalised
 from pipeline.datasets.checking import files_below, is_image, is_system_file, on_disk
 from pipeline.datasets.pairs_csv_rows import ENDINGS, NAMES, Row, default_pair_id, find, read_rows
-from pipeline.io.errors import InputError, listed, printable
+from pipeline.io.errors import MOST_LISTED, InputError, printable
 
 FOLDERS = ("before", "after")
 REMEDY = "give each pair its own pair_id, or leave out the column"
@@ -54,14 +54,15 @@ def _of_table(table: Path) -> list[Job]:
     lines: dict[Job, int] = {}  # job -> its first line
     for row in read_rows(table):
         lines.setdefault(_of_row(row, table.parent), row.line)
-    first_lines: dict[str, int] = {}
-    problems = [
-        f"line {line}: the pair_id {job.pair_id!r} is in line {first_line} already"
-        for job, line in lines.items()
-        if (first_line := first_lines.setdefault(job.pair_id, line)) != line
-    ]
-    if problems:
-        raise listed(problems, str(table), REMEDY)
+    lines_of: dict[str, list[int]] = {}  # pair_id -> lines of different pairs
+    for job, line in lines.items():
+        lines_of.setdefault(job.pair_id, []).append(line)
+    for pair_id, repeated in lines_of.items():
+        if len(repeated) > 1:
+            named = ", ".join(map(str, repeated[:MOST_LISTED]))
+            raise InputError(
+                f"{table}, lines {named}: the pair_id {pair_id!r} is that of {len(repeated)} pairs; {REMEDY}"
+            )
     return list(lines)
 
 

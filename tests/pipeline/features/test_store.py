@@ -74,6 +74,15 @@ def test_the_dimensions_have_names(tmp_path):
     assert array.metadata.dimension_names == ("image", "channel", "row", "column")
 
 
+def test_a_store_of_an_earlier_version_has_no_names_and_opens(tmp_path):
+    features = make(tmp_path / "s.zarr")
+    metadata = tmp_path / "s.zarr/features/zarr.json"
+    record = json.loads(metadata.read_text())
+    del record["dimension_names"]
+    metadata.write_text(json.dumps(record))
+    np.testing.assert_array_equal(FeatureStore(tmp_path / "s.zarr", {}).read(["3.png"])[0], features[3])
+
+
 def test_xarray_opens_a_store(tmp_path):
     xarray = pytest.importorskip("xarray", reason="xarray is not in this environment")
     features = make(tmp_path / "s.zarr")

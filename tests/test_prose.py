@@ -24,5 +24,5 @@ def test_openings_and_retired_words_are_found(tmp_path):
     found = prose.faults(file, "a.py")
     assert [line.split(": ")[0] for line in found] == ["a.py:1", "a.py:4", "a.py:5", "a.py:5"]
     page = tmp_path / "a.md"
-    page.write_text("A small-lab, hostile.\nThe Strangers\n")
+    page.write_text("A new-anew, renewed.\nThe Strangers\n")
     assert [line.split(":")[1] for line in prose.faults(page, "a.md")] == ["1", "2"]

@@ -6,8 +6,12 @@ null` and a `reason`.
 
 During the run, the lines are in files of a scratch folder. Such a file is called a shard, and only
 complete shards are written. When all shards exist, they are joined to the output.
+
+Each line names what it was made of: the hashes of both image files, and, under the key `by`, the weights and
+settings. A line is kept only if the files, weights and settings are still the same.
 """
 
+import hashlib
 import json
 import os
 import sys
@@ -18,21 +22,27 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from PIL.Image import Image
+
 from pipeline.captioning.feature_backbone import opened, rotation_warning
 from pipeline.captioning.pair_captioner import ALL, Limits, PairCaptioner, Search, Squashed
 from pipeline.captioning.pair_jobs import Job
-from pipeline.datasets.checking import on_disk
+from pipeline.datasets.images import read_bytes
+from pipeline.io import source_code
 from pipeline.io.errors import InputError, printable, writing
 from pipeline.io.inputs import read_text
 from pipeline.io.outputs import replacing, write_text
 from pipeline.io.prefetch import prefetch
 from pipeline.io.progress import track
 from pipeline.io.provenance import sha256
-from pipeline.io.scratch_folders import begin, finish, scratch
+from pipeline.io.scratch_folders import begin, clear, scratch
 
 BATCH = 16  # pairs: 32 images, as in extraction
 SHARD = 16 * BATCH  # pairs per shard; whole batches, so that the results do not depend on the parts
+OWN_FILE = "pipeline/captioning/many_pairs.py"
 REMEDY = "name another --out, or move the file away"
+Hashes = Mapping[str, str | None]
+"""SHA-256 of each image file of a pair: before_sha256, after_sha256. None: the file cannot be read."""
 
 
 def caption(
@@ -55,16 +65,21 @@ def caption(
     part: (i, n): this call writes part i of n, which has the shards i, i + n, i + 2n, … (i from 0)
 
     Returns True if `out` is complete. Raises InputError if `out` exists, but was written for other
-    pairs, weights or settings.
+    pairs, image files, weights or settings.
     """
     by = _origin_of(captioner, search, top, limits)
     if out.exists():
-        _check(out, pairs, by)
+        if number := _first_other_line(out, pairs, by):
+            raise InputError(
+                f"{out}, line {number} is not of these pairs, image files, weights and settings; {REMEDY}"
+            )
         return True
-    folder = scratch(out, sha256(by, repr(pairs))[:16])
+    code = json.dumps(source_code.of_module(source_code.ROOT / OWN_FILE))
+    folder = scratch(out, sha256(by, code, *map(_key, pairs))[:16])
     shards = {
         folder / f"{start}.jsonl": pairs[start : start + SHARD] for start in range(0, len(pairs), SHARD)
     }
+    _remove_outdated(shards, by)
     todo = {shard: shards[shard] for shard in [*shards][part[0] :: part[1]] if not shard.exists()}
     with writing(out):
         begin(folder)
@@ -78,8 +93,8 @@ def caption(
         return out.exists()
     with replacing(out) as temporary_path:
         temporary_path.write_bytes(lines)
-    with suppress(FileNotFoundError):  # another part removes the same folder
-        finish(folder)
+    with suppress(FileNotFoundError):  # another part removes the same folders
+        clear(out)
     return True
 
 
@@ -96,23 +111,49 @@ def _origin_of(captioner: PairCaptioner, search: Search, top: int | None, limits
     confidence = f", confidence {sha256(calibration.model_dump_json())[:12]}{limited}" if calibration else ""
     return (
         f"{recipe.dataset} {recipe.model} seed {captioner.trained.seed}, weights {captioner.identity}, "
-        f"features {captioner.source.weights_id} {captioner.source.precision}, beam {search.beam}, "
-        f"length penalty {search.length_penalty:g}" + (f", top {top}" if top else "") + confidence
+        f"whole model {captioner.whole_identity}, features {captioner.source.weights_id} "
+        f"{captioner.source.precision}, beam {search.beam}, length penalty {search.length_penalty:g}"
+        + (f", top {top}" if top else "")
+        + confidence
     )
 
 
-def _check(out: Path, pairs: Sequence[Job], by: str) -> None:
-    """Raise InputError if the complete output file `out` was made from other pairs or settings.
+def _first_other_line(path: Path, pairs: Sequence[Job], by: str) -> int | None:
+    """Return the number of the first line that was not made from its pair and from `by`, or None.
 
-    The output must have one line per pair, in the order of `pairs`. Each line must end with an entry
-    "by" whose value is `by`, a text that describes the weights and settings.
+    The file must have one line per pair, in the order of `pairs`. Each line must begin with the names of the
+    pair and the hashes of its image files as they are now. It must end with an entry "by" whose value is
+    `by`, a text that describes the weights and settings.
     """
-    lines = read_text(out, REMEDY).removesuffix("\n").split("\n")
+    lines = read_text(path, REMEDY).removesuffix("\n").split("\n")
     end = json.dumps({"by": by}, ensure_ascii=False)[1:]
-    for number, (line, job) in enumerate(zip_longest(lines, pairs), 1):
-        start = json.dumps(_names(job), ensure_ascii=False)[:-1] if job else ""
-        if not line or not job or not (line.startswith(start) and line.endswith(end)):
-            raise InputError(f"{out}, line {number} is not of these pairs, weights and settings; {REMEDY}")
+    starts = prefetch(_start_of_line, pairs, os.cpu_count() or 1, 2 * BATCH)
+    for number, (line, start) in enumerate(zip_longest(lines, starts), 1):
+        if not line or not start or not (line.startswith(start) and line.endswith(end)):
+            return number
+    return None
+
+
+def _start_of_line(job: Job) -> str:
+    hashes = _hashes([] if job.fault else [_content(file) for file in job.files])
+    return json.dumps(_names(job) | hashes, ensure_ascii=False)[:-1]
+
+
+def _remove_outdated(shards: Mapping[Path, Sequence[Job]], by: str) -> None:
+    """Remove the complete shards that were made from other image files, also shards of other parts.
+
+    shards: file of a shard -> its pairs. The number of pairs in removed shards is printed.
+    """
+    outdated = {
+        shard: pairs
+        for shard, pairs in shards.items()
+        if shard.exists() and _first_other_line(shard, pairs, by)
+    }
+    for shard in outdated:
+        shard.unlink(missing_ok=True)  # another part may remove it at the same time
+    if outdated:
+        count = sum(map(len, outdated.values()))
+        print(f"image files were changed: {count} finished pairs are captioned again", file=sys.stderr)
 
 
 def _write_shards(
@@ -137,34 +178,61 @@ def _write_shards(
         loaded = prefetch(load, pairs, os.cpu_count() or 1, 2 * BATCH)
         for start in range(0, len(pairs), BATCH):
             batch = [(job, next(loaded)) for job in pairs[start : start + BATCH]]
-            images = [item for _, item in batch if not isinstance(item, str)]
+            images = [item for _, (_, item) in batch if not isinstance(item, str)]
             answers = iter(entries(images) if images else [])
-            for job, item in batch:
+            for job, (hashes, item) in batch:
                 answer = {"error": item} if isinstance(item, str) else next(answers)
-                lines.append(json.dumps(_names(job) | answer | {"by": by}, ensure_ascii=False) + "\n")
+                line = _names(job) | hashes | answer | {"by": by}
+                lines.append(json.dumps(line, ensure_ascii=False) + "\n")
                 yield
         write_text(shard, "".join(lines))
     if warnings:
         print(printable(f"warning: {len(warnings)} pair(s), one of them {warnings[0]}"), file=sys.stderr)
 
 
-def _load(captioner: PairCaptioner, job: Job, warnings: list[str]) -> Squashed | str:
-    """Return a pair's resized images; if they cannot be read, return an error message.
+def _load(captioner: PairCaptioner, job: Job, warnings: list[str]) -> tuple[Hashes, Squashed | str]:
+    """Return the hashes of a pair's files, and its resized images; if they cannot be read, an error message.
 
     If the EXIF orientations of the two images differ, a message is appended to `warnings`.
     """
     if job.fault:
-        return job.fault
+        return _hashes([]), job.fault
+    contents = [_content(file) for file in job.files]
+    hashes = _hashes(contents)
     try:
-        before, after = (opened(job.root / on_disk(job.root, name)) for name in (job.before, job.after))
+        before, after = (_opened(*item) for item in zip(contents, job.files, strict=True))
     except InputError as error:
-        return printable(str(error))
+        return hashes, printable(str(error))
     if warning := rotation_warning(before, after):
         warnings.append(f"{job.pair_id}: {warning}")
-    return captioner.features.squashed(before), captioner.features.squashed(after)
+    return hashes, (captioner.features.squashed(before), captioner.features.squashed(after))
 
 
-def _names(job: Job) -> dict[str, str]:
+def _opened(content: bytes | InputError, file: Path) -> Image:
+    if isinstance(content, InputError):
+        raise content
+    return opened(content, str(file))
+
+
+def _content(file: Path) -> bytes | InputError:
+    """Return a file's bytes, or the error that says why it cannot be read."""
+    try:
+        return read_bytes(file)
+    except InputError as error:
+        return error
+
+
+def _hashes(contents: Sequence[bytes | InputError]) -> Hashes:
+    """Return the hashes of a pair's files; `contents` is empty for a pair with a fault, which is not read."""
+    values = [None if isinstance(data, InputError) else hashlib.sha256(data).hexdigest() for data in contents]
+    return dict(zip(("before_sha256", "after_sha256"), values or (None, None), strict=True))
+
+
+def _key(job: Job) -> str:
+    return json.dumps([*_names(job).values(), job.fault])
+
+
+def _names(job: Job) -> dict[str, str | None]:
     return {"pair_id": job.pair_id, "before": job.before, "after": job.after}
 
 

@@ -22,7 +22,9 @@ from pipeline.decoding.decode_split import attended_captions_of, searching
 from pipeline.features.backbone_weights import input_shape
 from pipeline.io import content_hashes
 from pipeline.io.errors import InputError
+from pipeline.io.provenance import sha256 as content_hash
 from pipeline.scoring.accuracy import says_no_change
+from pipeline.text import vocabularies
 from pipeline.text.vocabularies import Vocabulary
 from pipeline.weights import trained_model
 from pipeline.weights.model_description import Trained
@@ -136,6 +138,17 @@ class PairCaptioner:
     def identity(self) -> str:
         """First twelve digits of the weights' SHA-256."""
         return self.sha256[:12]
+
+    @property
+    def whole_identity(self) -> str:
+        """First twelve digits of a hash of the weights, their description, the words and channel statistics.
+
+        The hash does not include the backbone's weights (see `source`) and the calibration.
+        """
+        standardise = self.features.network and self.features.network.standardise
+        statistics = standardise.state_dict() if standardise else {}
+        parts = (self.sha256, repr(self.trained), vocabularies.identity(self.vocabulary))
+        return content_hash(*parts, *(repr(tensor.tolist()) for tensor in statistics.values()))[:12]
 
     def __call__(self, before: ImageInput, after: ImageInput, search: Search = GREEDY) -> str:
         """Return the caption. Raises InputError for an image that does not open."""

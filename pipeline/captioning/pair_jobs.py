@@ -1,6 +1,7 @@
 """Find the pairs to caption: rows of a table, or files with equal names in before/ and after/.
 
-Nothing is skipped silently: a pair that cannot be captioned has a reason, and ignored files are counted.
+Nothing is skipped silently: a pair that cannot be captioned has a reason, and ignored files are counted. A
+pair of a table has the same id and the same file names as in a dataset of this table (pairs_csv.py).
 """
 
 import os
@@ -8,11 +9,13 @@ import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.datasets.checking import files_below, is_image, is_system_file
-from pipeline.datasets.pairs_csv_rows import ENDINGS, NAMES, Row, find, read_rows
-from pipeline.io.errors import InputError, printable
+from pipeline.datasets.annotations import normalised
+from pipeline.datasets.checking import files_below, is_image, is_system_file, on_disk
+from pipeline.datasets.pairs_csv_rows import ENDINGS, NAMES, Row, default_pair_id, find, read_rows
+from pipeline.io.errors import MOST_LISTED, InputError, printable
 
 FOLDERS = ("before", "after")
+REMEDY = "give each pair its own pair_id, or leave out the column"
 
 
 @dataclass(frozen=True)
@@ -20,31 +23,66 @@ class Job:
     """A pair to caption. If it cannot be captioned, `fault` is the reason."""
 
     pair_id: str
-    before: str  # name of the image in the table
+    before: str  # name of the image file
     after: str
     root: Path  # the folder that these names are relative to
     fault: str | None = None
+
+    @property
+    def files(self) -> tuple[Path, Path]:
+        """Paths of the two images."""
+        return self.root / self.before, self.root / self.after
 
 
 def jobs(path: Path) -> list[Job]:
     """Return the pairs to caption. `path` is a table (.csv, .jsonl) or a folder.
 
     The folder has a table, or the folders before/ and after/. Names in a table are relative to the table's
-    folder. The number of ignored files is printed. Raises InputError if `path` has no pairs.
+    folder. The number of ignored files is printed. Raises InputError if `path` has no pairs, or if a table
+    has one pair_id for several pairs.
     """
     if path.is_dir() and not any((path / name).is_file() for name in NAMES):
         return _of_folders(path)
     table = find(path) if path.is_dir() else path
     if table.suffix.lower() not in ENDINGS:
         raise InputError(f"{table} is neither a .csv nor a .jsonl of pairs, nor a folder; name one of these")
-    return [_of_row(row, table.parent) for row in read_rows(table)]
+    return _of_table(table)
+
+
+def _of_table(table: Path) -> list[Job]:
+    """Return one job for each pair of a table. Further rows of the same pair only have further captions."""
+    lines: dict[Job, int] = {}  # job -> its first line
+    for row in read_rows(table):
+        lines.setdefault(_of_row(row, table.parent), row.line)
+    lines_of: dict[str, list[int]] = {}  # pair_id -> lines of different pairs
+    for job, line in lines.items():
+        lines_of.setdefault(job.pair_id, []).append(line)
+    for pair_id, repeated in lines_of.items():
+        if len(repeated) > 1:
+            named = ", ".join(map(str, repeated[:MOST_LISTED]))
+            raise InputError(
+                f"{table}, lines {named}: the pair_id {pair_id!r} is that of {len(repeated)} pairs; {REMEDY}"
+            )
+    return list(lines)
 
 
 def _of_row(row: Row, root: Path) -> Job:
-    before, after = (str(row.values.get(side, "")) for side in FOLDERS)
+    before, after = (_file_name(root, str(row.values.get(side, ""))) for side in FOLDERS)
     fault = row.fault or ("no before" if not before else None if after else "no after")
-    pair_id = str(row.values.get("pair_id", f"line {row.line}"))
+    default = f"line {row.line}" if fault else default_pair_id(before, after)
+    pair_id = str(row.values.get("pair_id", default))
     return Job(pair_id, before, after, root, fault and f"line {row.line}: {fault}")
+
+
+def _file_name(root: Path, name: str) -> str:
+    """Return an image's name as in a dataset: in its shortest spelling, and in the Unicode form on the disk.
+
+    A name that leads out of the table's folder, which no dataset may have, is returned unchanged.
+    """
+    try:
+        return on_disk(root, normalised(name))
+    except ValueError:
+        return name
 
 
 def _of_folders(folder: Path) -> list[Job]:

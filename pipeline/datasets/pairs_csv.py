@@ -20,7 +20,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Val
 from pipeline.datasets import checking, pair_checks
 from pipeline.datasets.annotations import ImageName, check_splits, connected, not_blank, scenes_by_images
 from pipeline.datasets.checking import on_disk
-from pipeline.datasets.pairs_csv_rows import NAMES, find, read_rows
+from pipeline.datasets.pairs_csv_rows import NAMES, default_pair_id, find, read_rows
 from pipeline.datasets.schema import NO_CHANGE, SPLITS, Box, Kind, Pair, Split
 from pipeline.io.errors import InputError, listed
 from pipeline.io.records import first_fault
@@ -130,7 +130,7 @@ def _add_row(table: Table, line: int, row: _Row, root: Path) -> None:
     """Add a row to `table`, as a new pair or as further captions of a pair in an earlier line."""
     before, after = on_disk(root, row.before), on_disk(root, row.after)
     pair = Pair(
-        pair_id=f"{before}+{after}" if row.pair_id is None else row.pair_id,
+        pair_id=default_pair_id(before, after) if row.pair_id is None else row.pair_id,
         scene_id=row.scene,
         split=row.split or "",
         before=before,

@@ -56,6 +56,11 @@ def find(folder: Path) -> Path:
     return tables[0]
 
 
+def default_pair_id(before: str, after: str) -> str:
+    """Return the id of a pair whose row has no pair_id: the names of its images, as they are on the disk."""
+    return f"{before}+{after}"
+
+
 def read_rows(path: Path) -> list[Row]:
     """Return the rows of a .csv or .jsonl table. A row with a fault is returned with a message.
 

@@ -122,9 +122,19 @@ def load(path: Path, shape: Shape) -> np.ndarray:
 
 
 def fingerprint(files: Sequence[Path]) -> str:
-    """Return a hash of the files' names, sizes and modification times."""
+    """Return a hash of the files' names, sizes and times of modification and change.
+
+    Programs can set a file's modification time, for example to that of a copied file. The system alone sets
+    the time of the last change of content or status (ctime). So the hash shows every change without
+    reading the files.
+    """
     statuses = [(file, file.stat()) for file in files]
-    return sha256(*(f"{file}\0{status.st_size}\0{status.st_mtime_ns}" for file, status in statuses))
+    return sha256(
+        *(
+            f"{file}\0{status.st_size}\0{status.st_mtime_ns}\0{status.st_ctime_ns}"
+            for file, status in statuses
+        )
+    )
 
 
 def take_over(files: Sequence[Path], shape: Shape, writer: Writer) -> str:

@@ -30,6 +30,7 @@ from pipeline.features.object_storage import Location
 SCHEMA = 2
 SHARD = 256
 ARRAY = "features"
+DIMENSIONS = ("image", "channel", "row", "column")  # without names, xarray does not open the array
 OF_FILES = "npy:"  # prefix of the weights_id of imported features; a hash of all features follows
 # all other attributes say how the features were made
 LISTS = ("schema", "keys", "sha256", "shard_bytes", "sums")
@@ -46,6 +47,7 @@ def define(folder: Path, images: int, shape: tuple[int, int, int], dtype: str) -
         chunks=(1, *shape),
         shards=(SHARD, *shape),
         dtype=dtype,
+        dimension_names=DIMENSIONS,
         compressors=CODECS,
         zarr_format=3,
     )

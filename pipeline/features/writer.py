@@ -24,7 +24,7 @@ from pipeline.io.prefetch import prefetch
 from pipeline.io.progress import track
 from pipeline.io.scratch_folders import begin, finish
 
-CONTENTS = Contents("store")
+CONTENTS = Contents("store", record_outside=True)
 Grids = Callable[[Sequence[int]], Iterator[np.ndarray]]
 """Function that yields the features (C, H, W) of each given row, in the store's number type."""
 

@@ -1,4 +1,7 @@
-"""The record .made.json in a folder that a stage wrote: the folder's kind, and a mark of each file.
+"""The record .made.json of a folder that a stage wrote: the folder's kind, and a mark of each file.
+
+The record is in the folder. The record of the Zarr store NAME is next to the store, in .NAME.made.json,
+because Zarr's readers warn about each file in a store that does not belong to the format.
 
 A kind is a name such as "weights". The mark of a file is its hash, or its size if the file is large, or
 None if the stage still changes the file. A stage replaces a folder only if all files of the folder are
@@ -7,6 +10,7 @@ its other files.
 """
 
 import hashlib
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -41,6 +45,11 @@ def record_of_files(folder: Path, kind: str) -> dict[str, Any]:
     return record(kind, {name: mark(folder / name, LARGEST_HASHED) for name in names})
 
 
+def file_next_to(folder: Path) -> Path:
+    """Return the path of a folder's record if it is next to the folder, for example .grid.zarr.made.json."""
+    return folder.with_name(f".{folder.name}{RECORD}")
+
+
 def recorded(folder: Path, kind: str) -> dict[str, Mark] | None:
     """Return the marks in a folder's record: file -> mark.
 
@@ -49,7 +58,9 @@ def recorded(folder: Path, kind: str) -> dict[str, Mark] | None:
     still change, or if the record is of an earlier version, which has only names.
     """
     try:
-        content = read_json(folder / RECORD, "move it away", LARGEST)
+        # a record in the folder is newer: `outputs.place` moves it when the folder has its final name
+        file = folder / RECORD if os.path.lexists(folder / RECORD) else file_next_to(folder)
+        content = read_json(file, "move it away", LARGEST)
     except InputError:
         return None
     if not isinstance(content, dict) or content.get("by") != kind:

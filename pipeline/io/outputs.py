@@ -30,10 +30,11 @@ class Contents:
 
     `by` is the name of the kind, for example "weights". The record of a folder, the file .made.json,
     stores this name under the key "by". A folder that is not empty is replaced only by a folder of the
-    same kind.
+    same kind. If `record_outside` is True, the record is next to the folder.
     """
 
     by: str
+    record_outside: bool = False
 
     def check(self, path: Path) -> None:
         """Raise InputError if a folder of this kind must not be written to `path`.
@@ -148,18 +149,27 @@ def place(new_path: Path, path: Path, contents: Contents | None = None) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         if contents is not None and any(new_path.iterdir()):
             contents.seal(new_path)
-        if not path.is_dir():
+        if path.is_dir():
+            _exchange(new_path, path)
+        else:
             new_path.replace(path)
-            return
-        # if the process is killed here, the old or the new folder is left, complete
-        old_path = free_name(path)
-        path.replace(old_path)
-        try:
-            new_path.replace(path)
-        finally:
-            if not os.path.lexists(path):
-                old_path.replace(path)
-            remove(old_path)
+        if contents is not None and contents.record_outside and (path / RECORD).exists():
+            (path / RECORD).replace(folder_records.file_next_to(path))
+
+
+def _exchange(new_path: Path, path: Path) -> None:
+    """Rename the folder `new_path` to `path`, and remove the old folder `path`.
+
+    If the process is killed meanwhile, the old or the new folder is left, complete.
+    """
+    old_path = free_name(path)
+    path.replace(old_path)
+    try:
+        new_path.replace(path)
+    finally:
+        if not os.path.lexists(path):
+            old_path.replace(path)
+        remove(old_path)
 
 
 def remove(path: Path) -> None:

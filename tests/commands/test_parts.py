@@ -12,16 +12,19 @@ from tests.stage_commands import EXTRACT, PREPARE, STORE
 
 pytestmark = pytest.mark.slow
 WEIGHTS = "--weights data/weights/tabletop/subtraction/1"
+NAMES = [
+    [
+        f"data/raw/tabletop/images/CLEVR_default_{n:06}.png",
+        f"data/raw/tabletop/sc_images/CLEVR_semantic_{n:06}.png",
+    ]
+    for n in (1, 2, 3, 4, 5)
+]
 
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
     folder = make_lab(tmp_path_factory.mktemp("parts"), "subtraction")
-    rows = [
-        f"data/raw/tabletop/images/CLEVR_default_{n:06}.png,data/raw/tabletop/sc_images/CLEVR_semantic_{n:06}.png"
-        for n in (1, 2, 3, 4, 5)
-    ]
-    (folder / "pairs.csv").write_text("\n".join(["before,after", *rows, ""]))
+    (folder / "pairs.csv").write_text("\n".join(["before,after", *map(",".join, NAMES), ""]))
     return folder
 
 
@@ -35,7 +38,7 @@ def test_captions_of_two_parts_are_joined_in_order(lab, monkeypatch):
     succeed(lab, f"{command} 0/2")
     assert (lab / "parts.jsonl").read_bytes() == (lab / "one.jsonl").read_bytes()
     said = [json.loads(line) for line in (lab / "parts.jsonl").read_text().splitlines()]
-    assert [each["pair_id"] for each in said] == [f"line {n}" for n in range(2, 7)]
+    assert [each["pair_id"] for each in said] == ["+".join(names) for names in NAMES]
     assert "2/2 is not I/N" in stage(lab, f"{command} 2/2").stderr
 
 

@@ -1,14 +1,22 @@
-"""Pairs of the folders before/ and after/: every image is in a pair, and other files are counted."""
+"""Pairs to caption. In the folders before/ and after/, every image is in a pair, and others are counted.
 
+A pair of a table has the id and the names that it has in a dataset of this table.
+"""
+
+import json
 import os
 import unicodedata
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 
 from pipeline.captioning import pair_jobs
 from pipeline.captioning.feature_backbone import opened
+from pipeline.datasets import readers
 from pipeline.datasets.checking import on_disk
+from pipeline.datasets.schema import SPLITS
 from pipeline.io.errors import InputError, printable
 from tests.hostile import pipe
 
@@ -110,3 +118,65 @@ def test_accents_may_be_written_in_two_ways(tmp_path):
         name = unicodedata.normalize(form, "é.png")
         (tmp_path / "pairs.csv").write_text(f"before,after\nbefore/{name},after/{name}\n")
         assert errors(pair_jobs.jobs(tmp_path)) == {}
+
+
+FORMS = st.sampled_from(("NFC", "NFD"))
+TITLES = st.text("aé ß+,", min_size=1, max_size=4).filter(lambda text: text == text.strip())
+
+
+@given(st.data(), st.booleans(), st.booleans())
+def test_a_table_has_the_same_pairs_here_and_as_a_dataset(tmp_path_factory, data, has_ids, as_json):
+    root = tmp_path_factory.mktemp("table")
+    rows = []
+    for number in range(data.draw(st.integers(3, 6))):
+        folder = data.draw(st.sampled_from(("", "p/")))
+        names = [f"{folder}{data.draw(TITLES)}{number}{side}.png" for side in "ab"]
+        for shade, name in enumerate(names):
+            path = root / unicodedata.normalize(data.draw(FORMS), name)
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(f"{number} {shade}".encode())
+        for caption in range(data.draw(st.integers(1, 3))):  # further captions of the same pair
+            spelled = [spelling(data, name, folder) for name in names]
+            identity = {"pair_id": f"pair {number}"} if has_ids else {}
+            sides = dict(zip(SIDES, spelled, strict=True))
+            rows.append(sides | identity | {"captions": [f"caption {caption}"], "split": SPLITS[number % 3]})
+    write_table(root, data.draw(st.permutations(rows)), as_json)
+    pairs = readers.read("table", root)
+    jobs = pair_jobs.jobs(root)
+    assert [(job.pair_id, job.before, job.after, job.fault) for job in jobs] == [
+        (pair.pair_id, pair.before, pair.after, None) for pair in pairs
+    ]
+
+
+def spelling(data, name, folder):
+    """Another way to write a file's name that the readers of a table accept."""
+    normalised = unicodedata.normalize(data.draw(FORMS), name)
+    plain = normalised.removeprefix(folder)
+    forms = (normalised, f"./{normalised}", f"{folder}/{plain}" if folder else f".//{plain}")
+    return data.draw(st.sampled_from(forms))
+
+
+def write_table(root, rows, as_json):
+    if as_json:
+        (root / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return
+    head = list(rows[0])
+    lines = [
+        ",".join(f'"{row[name][0] if name == "captions" else row[name]}"' for name in head) for row in rows
+    ]
+    names = ",".join("caption" if name == "captions" else name for name in head)
+    (root / "pairs.csv").write_text("\n".join([names, *lines, ""]))
+
+
+def test_one_pair_id_for_several_pairs_is_refused_by_line(tmp_path):
+    table = tmp_path / "mine.csv"
+    table.write_text("before,after,pair_id\na,b,x\nc,d,y\nc,d,x\ne,f,x\na,b,x\n")
+    with pytest.raises(InputError, match=r"mine\.csv, lines 2, 4, 5: the pair_id 'x'"):
+        pair_jobs.jobs(table)
+
+
+def test_a_row_that_is_no_pair_is_named_by_its_line(tmp_path):
+    (tmp_path / "pairs.jsonl").write_text('{"before": "a"}\n{"before": "a", "after": "b"}\n[]\n')
+    jobs = pair_jobs.jobs(tmp_path)
+    assert [job.pair_id for job in jobs] == ["line 1", "a+b", "line 3"]
+    assert [bool(job.fault) for job in jobs] == [True, False, True]

@@ -86,7 +86,8 @@ def test_a_folder_with_files_of_others_is_not_replaced(tmp_path, tree):
 def test_a_folder_replaces_its_own_kind_even_if_files_are_missing(tmp_path, kind):
     for _ in range(2):
         make(tmp_path / "there", kind)
-        assert {path.name for path in tmp_path.rglob("*.*")} == {RECORD, "made.json", "made.csv"}
+        record_name = ".there.made.json" if kind.record_outside else RECORD
+        assert {path.name for path in tmp_path.rglob("*.*")} == {record_name, "made.json", "made.csv"}
         (tmp_path / "there/made.json").unlink()
 
 
@@ -106,6 +107,24 @@ def test_a_folder_with_a_changed_file_is_not_replaced(tmp_path):
         write(folder, OWN)
     (tmp_path / "out/made.json").write_text("mine")
     with pytest.raises(InputError, match=r"made\.json"), replacing(tmp_path / "out", FOLDERS[0]) as folder:
+        folder.mkdir()
+    assert (tmp_path / "out/made.json").read_text() == "mine"
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_record_next_to_the_folder_protects_its_files(tmp_path, inside):
+    """The record is in the folder if the process was killed before the record was moved."""
+    kind = Contents("own", record_outside=True)
+    make(tmp_path / "out", kind, {"old.json": "old"})
+    make(tmp_path / "out", kind)
+    note = tmp_path / ".out.made.json"
+    if inside:
+        note.rename(tmp_path / "out" / RECORD)
+        note.write_text(record("own", "old.json"))
+    make(tmp_path / "out", kind)
+    assert set(contents(tmp_path)) == {".out.made.json", *(f"out/{name}" for name in OWN)}
+    (tmp_path / "out/made.json").write_text("mine")
+    with pytest.raises(InputError, match=r"made\.json"), replacing(tmp_path / "out", kind) as folder:
         folder.mkdir()
     assert (tmp_path / "out/made.json").read_text() == "mine"
 

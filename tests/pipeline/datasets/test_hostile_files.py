@@ -80,6 +80,11 @@ TABLES = {
     "UTF-16": ("pairs.csv", "before,after\na,b\n".encode("utf-16"), "is UTF-16 text"),
     "no UTF-8 in a line of JSON": ("pairs.jsonl", b'{"before": "\xff"}\n', "(line 1: byte 0xff)"),
     "no line of JSON": ("pairs.jsonl", "\n\n", "has no row"),
+    "one pair_id of two pairs": (
+        "pairs.csv",
+        "before,after,pair_id\na,b,1\nc,d,1\n",
+        "lines 2, 3: the pair_id '1'",
+    ),
 }
 
 

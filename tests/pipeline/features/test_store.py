@@ -61,6 +61,37 @@ def test_plain_zarr_reads_the_same(tmp_path):
     assert zarr.open_group(tmp_path / "s.zarr", mode="r").attrs["stride"] == 16
 
 
+def test_zarr_lists_a_store_without_a_warning(tmp_path):
+    make(tmp_path / "s.zarr")
+    make(tmp_path / "s.zarr")  # its own store is replaced
+    assert [name for name, _ in zarr.open_group(tmp_path / "s.zarr", mode="r").members()] == ["features"]
+    assert {path.split("/")[0] for path in contents(tmp_path / "s.zarr")} == {"zarr.json", "features"}
+
+
+def test_the_dimensions_have_names(tmp_path):
+    make(tmp_path / "s.zarr")
+    array = zarr.open_array(tmp_path / "s.zarr", path="features", mode="r")
+    assert array.metadata.dimension_names == ("image", "channel", "row", "column")
+
+
+def test_a_store_of_an_earlier_version_has_no_names_and_opens(tmp_path):
+    features = make(tmp_path / "s.zarr")
+    metadata = tmp_path / "s.zarr/features/zarr.json"
+    record = json.loads(metadata.read_text())
+    del record["dimension_names"]
+    metadata.write_text(json.dumps(record))
+    np.testing.assert_array_equal(FeatureStore(tmp_path / "s.zarr", {}).read(["3.png"])[0], features[3])
+
+
+def test_xarray_opens_a_store(tmp_path):
+    xarray = pytest.importorskip("xarray", reason="xarray is not in this environment")
+    features = make(tmp_path / "s.zarr")
+    with xarray.open_zarr(tmp_path / "s.zarr", chunks=None, consolidated=False) as opened:
+        assert dict(opened.features.sizes) == {"image": 10, "channel": 3, "row": 2, "column": 2}
+        np.testing.assert_array_equal(opened.features[[7, 2]].values, features[[7, 2]])
+        assert opened.attrs["stride"] == 16
+
+
 @settings(max_examples=15)
 @given(images=st.integers(1, 13), data=st.data())
 def test_round_trip(tmp_path_factory, images, data):

@@ -1,9 +1,9 @@
 """The record .made.json in a folder that a stage wrote: the folder's kind, and a mark of each file.
 
 A kind is a name such as "weights". The mark of a file is its hash, or None if the stage still changes the
-file. Earlier versions recorded the size of a large file instead of its hash. A stage replaces a folder only if all files of the folder are
-recorded and unchanged. DVC ignores the record (.dvcignore), so DVC's hash of a folder depends only on
-its other files.
+file. Earlier versions recorded the size of a large file instead of its hash. A stage replaces a folder only
+if all files of the folder are recorded and unchanged. DVC ignores the record (.dvcignore), so DVC's hash of a
+folder depends only on its other files.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from pipeline.io.inputs import opened, read_json
 RECORD = ".made.json"
 LARGEST = 64 << 20  # maximum size in bytes of a record, enough for half a million files
 Mark = str | int | None
-"""SHA-256 of a file, or None for a file that its stage still changes; a size in records of earlier versions."""
+"""SHA-256 of a file, or None for a file that its stage still changes; earlier versions: or a size."""
 
 
 def record(kind: str, files: Mapping[str, Mark]) -> dict[str, Any]:

@@ -50,10 +50,11 @@ def of_pretraining(settings: Params, dataset: str) -> dict[str, Hashes]:
 
     The keys are "prepare" (all files in the dataset's folder) and "features" (the weights).
     """
-    weights = named_files.weights_of_pretraining(settings.model_dump())
+    tree = settings.model_dump()
+    root = Path(tree["pretraining"]["root"][dataset])
     return {
-        "prepare": {FILES: state(Path(settings.pretraining.root[dataset]), lambda name: True)},
-        "features": {FILES: named_files.hashes(weights)},
+        "prepare": {FILES: state(root, lambda name: True)},
+        "features": {FILES: named_files.hashes(named_files.weights_of_pretraining(tree))},
     }
 
 

@@ -4,8 +4,9 @@ python -m commands.new_dataset my_pairs data/raw/my_pairs                  with 
 python -m commands.new_dataset my_pairs data/raw/my_pairs --like tabletop  small, without a download
 
 The command adds an entry to params.yaml, and writes a card, data/cards/NAME.yaml. The entry has the settings
-of the dataset --like. Only `select: truth` is replaced, because it needs scenes. data/README.md, "A dataset
-of your own", describes the columns of pairs.csv.
+of the dataset --like. Only `select: truth` is replaced, because it needs scenes. The folder's path is
+absolute if git tracks no file in it, so that `dvc exp run --temp` finds the images. data/README.md,
+"A dataset of your own", describes the columns of pairs.csv.
 """
 
 from pathlib import Path

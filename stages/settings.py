@@ -4,38 +4,40 @@ DVC does not follow imports. So each stage has a file with the hashes of the sou
 runs, and depends on this file.
 
 The settings of a dataset have sections. Each section has a file with its resolved settings, and
-with the hashes of the files that these settings name.
+with the hashes of the user's files that belong to it (stage watch).
 """
 
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from pipeline.cli.arguments import new_parser, parsed
+from pipeline.cli.arguments import new_parser, parsed, to_read
 from pipeline.config import params, resolving
 from pipeline.config.params import Params
-from pipeline.io import named_files, source_code
+from pipeline.io import source_code
+from pipeline.io.inputs import read_json
 from pipeline.io.outputs import Contents, replacing, write_json, yaml_of
 from stages import run
 
 CODE, SETTINGS = Contents("code"), Contents("settings")
+WATCH = "run `dvc repro watch` to make it"
 
 
 def main() -> None:
     parser = new_parser("python -m stages.settings", __doc__)
     add = parser.add_argument
     add("--code", type=CODE.to_write, required=True, help="the folder to write, a file for each stage")
+    add("--watched", type=to_read, required=True, help="folder of the hashes of the user's files")
     add("--settings", type=SETTINGS.to_write, required=True, help="folder to write; one folder per dataset")
     arguments = parsed(parser)
     write_code(arguments.code)
     everything = params.load()
     check(everything)
-    tree = everything.model_dump()
-    named_files.link(tree)
     with replacing(arguments.settings, SETTINGS) as folder:
         for dataset in everything.datasets:
             (folder / dataset).mkdir(parents=True)
-            for name, section in sections(everything, tree, dataset).items():
+            hashes = read_json(arguments.watched / f"{dataset}.json", WATCH)
+            for name, section in sections(everything, hashes, dataset).items():
                 (folder / dataset / f"{name}.yaml").write_text(yaml_of(section), encoding="utf-8")
 
 
@@ -63,16 +65,13 @@ def write_code(out: Path) -> None:
             write_json(folder / f"{name}.json", files)
 
 
-def sections(everything: Params, tree: dict[str, Any], dataset: str) -> dict[str, Any]:
-    """Return a dataset's settings by section, with the hashes of the files that a section names.
+def sections(everything: Params, hashes: dict[str, dict[str, Any]], dataset: str) -> dict[str, Any]:
+    """Return a dataset's settings by section, with the hashes of the user's files that belong to a section.
 
-    `everything` has all settings. `tree` has the same settings as nested dictionaries.
+    `hashes` has these hashes by section; the stage watch writes them.
     """
     found: dict[str, Any] = everything.of(dataset).model_dump()
-    for section, files in named_files.of_dataset(tree, dataset).items():
-        if files:
-            found[section] |= {"files": named_files.hashes(files)}
-    return found
+    return {name: section | hashes[name] if name in hashes else section for name, section in found.items()}
 
 
 if __name__ == "__main__":

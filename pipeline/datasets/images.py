@@ -50,6 +50,10 @@ UNSUPPORTED = {
 """Kinds of files that are recognised but not read: bytes 4 to 12 of the file -> kind."""
 RESCALE = "convert it to 8 bits, with the same scale for all images"
 REMEDY = "run `dvc repro prepare` to make it"
+PREPARE_AGAIN = (
+    "run `dvc repro` to prepare it again (if that changes nothing: `dvc repro --force --single-item "
+    "prepare@DATASET` first)"
+)
 
 # use libtiff for uncompressed files too: Pillow's own reader mixes up planar bands of 16 bits
 TiffImagePlugin.READ_LIBTIFF = True

@@ -10,6 +10,7 @@ from pipeline.datasets import cards, pairs_csv_rows, readers
 from pipeline.io.errors import InputError
 from pipeline.io.inputs import read_text, read_yaml
 from pipeline.io.outputs import replacing, write_text, yaml_of
+from pipeline.io.source_code import git
 
 NAME = re.compile(r"[A-Za-z0-9_]{1,100}")
 DATASETS = re.compile(r"^dataset:\n(?=( +))", re.MULTILINE)  # the group is the indentation of the entries
@@ -21,9 +22,10 @@ REMEDY = "run it from the repository's root"
 def add(path: Path, name: str, folder: Path, like: str) -> bool:
     """Add an entry for the dataset in `folder` to params.yaml (`path`), and write its dataset card.
 
-    `like` names the dataset whose settings are used. If the same entry exists already, nothing is written and
-    the result is False. Raises InputError, before writing, for a name that is taken or invalid, a folder
-    without a table of pairs, or an unknown `like`.
+    `like` names the dataset whose settings are used. `prepare.root` is absolute if git tracks no file of the
+    folder. If the same entry exists already, nothing is written and the result is False. Raises InputError,
+    before writing, for a name that is taken or invalid, a folder without a table of pairs, or an unknown
+    `like`.
     """
     if not NAME.fullmatch(name) or _scalar(name) != name:  # 12 or null is no text in YAML
         raise InputError(
@@ -33,12 +35,16 @@ def add(path: Path, name: str, folder: Path, like: str) -> bool:
     datasets = params.load(path).dataset
     if like not in datasets:
         raise InputError(f"{path} has no dataset {like!r} to be like; there are {', '.join(datasets)}")
-    entry = {"prepare": {"reader": readers.OWN, "root": _short_path(folder), "protocol": None}, "like": like}
-    entry |= _selection_settings(datasets[like])
+    relative, absolute = (
+        {"prepare": {"reader": readers.OWN, "root": root, "protocol": None}, "like": like}
+        | _selection_settings(datasets[like])
+        for root in (_short_path(folder), folder.absolute().as_posix())
+    )
     if name in datasets:
-        if read_yaml(path, REMEDY)["dataset"].get(name) == entry:
+        if read_yaml(path, REMEDY)["dataset"].get(name) in (relative, absolute):
             return False
         raise InputError(f"{path} has a dataset {name!r} already; take another name, or edit that entry")
+    entry = absolute if _is_untracked(folder) else relative
     text = _with_entry(read_text(path, REMEDY), name, entry, path)
     with replacing(path) as temporary_path:
         temporary_path.write_text(text, encoding="utf-8")
@@ -67,6 +73,14 @@ def _selection_settings(like: Dataset) -> dict[str, Any]:
     }
     selection = {"train": {"select": SELECT}} if like.train.select in SCENE_SCORES else {}
     return selection | ({"own": own_settings} if own_settings else {})
+
+
+def _is_untracked(folder: Path) -> bool:
+    """Return True if git tracks no file of the folder; False without git.
+
+    An experiment in DVC's copy of the repository finds such a folder only by an absolute path.
+    """
+    return git(Path(), "--literal-pathspecs", "ls-files", "--", str(folder)) == ""
 
 
 def _short_path(folder: Path) -> str:

@@ -28,7 +28,7 @@ from PIL import Image
 
 from pipeline.compute import worker_processes
 from pipeline.config.store_contents import Spec
-from pipeline.datasets.images import Indexed, decode, decode_array, read_bytes
+from pipeline.datasets.images import PREPARE_AGAIN, Indexed, decode, decode_array, read_bytes
 from pipeline.io.errors import InputError
 from pipeline.io.prefetch import prefetch
 
@@ -173,9 +173,7 @@ def read_unchanged(root: Path, image: Indexed) -> bytes:
     """Return the bytes of an image file. Raises InputError if their SHA-256 is not `image.sha256`."""
     data = read_bytes(root / image.name)
     if hashlib.sha256(data).hexdigest() != image.sha256:
-        raise InputError(
-            f"{root / image.name} changed since it was prepared; run `dvc repro` to prepare it again"
-        )
+        raise InputError(f"{root / image.name} changed since it was prepared; {PREPARE_AGAIN}")
     return data
 
 

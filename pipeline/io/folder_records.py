@@ -3,10 +3,10 @@
 The record is in the folder. The record of the Zarr store NAME is next to the store, in .NAME.made.json,
 because Zarr's readers warn about each file in a store that does not belong to the format.
 
-A kind is a name such as "weights". The mark of a file is its hash, or its size if the file is large, or
-None if the stage still changes the file. A stage replaces a folder only if all files of the folder are
-recorded and unchanged. DVC ignores the record (.dvcignore), so DVC's hash of a folder depends only on
-its other files.
+A kind is a name such as "weights". The mark of a file is its hash, or None if the stage still changes the
+file. Earlier versions recorded the size of a large file instead of its hash. A stage replaces a folder only
+if all files of the folder are recorded and unchanged. DVC ignores the record (.dvcignore), so DVC's hash of a
+folder depends only on its other files.
 """
 
 import hashlib
@@ -21,16 +21,14 @@ from pipeline.io.inputs import opened, read_json
 
 RECORD = ".made.json"
 LARGEST = 64 << 20  # maximum size in bytes of a record, enough for half a million files
-LARGEST_HASHED = 8 << 20  # maximum bytes of a file that is hashed; of a larger file, the size is recorded
 Mark = str | int | None
-"""SHA-256 of a file, size of a large file, or None for a file that its stage still changes."""
+"""SHA-256 of a file, or None for a file that its stage still changes; earlier versions: or a size."""
 
 
 def record(kind: str, files: Mapping[str, Mark]) -> dict[str, Any]:
     """Return the content of .made.json for a folder of the kind `kind`, such as "weights".
 
-    `files` maps paths to marks. A mark is the SHA-256 of a file, the size of a large file, or None for
-    a file that may still change.
+    `files` maps paths to marks. A mark is the SHA-256 of a file, or None for a file that may still change.
     """
     return {"by": kind, "files": dict(files)}
 
@@ -38,11 +36,11 @@ def record(kind: str, files: Mapping[str, Mark]) -> dict[str, Any]:
 def record_of_files(folder: Path, kind: str) -> dict[str, Any]:
     """Return a record, the content of .made.json, of the files that the folder has now.
 
-    `kind` is the folder's kind, such as "weights". The record has this kind and, for each path, a mark:
-    SHA-256, or the size if the file is large. The file .made.json itself is not in the record.
+    `kind` is the folder's kind, such as "weights". The record has this kind and, for each path, the file's
+    SHA-256. The file .made.json itself is not in the record.
     """
     names = [name for name in entries(folder) if name != RECORD and (folder / name).is_file()]
-    return record(kind, {name: mark(folder / name, LARGEST_HASHED) for name in names})
+    return record(kind, {name: _sha256(folder / name) for name in names})
 
 
 def file_next_to(folder: Path) -> Path:
@@ -54,8 +52,8 @@ def recorded(folder: Path, kind: str) -> dict[str, Mark] | None:
     """Return the marks in a folder's record: file -> mark.
 
     Returns None if the folder has no valid record, or a record of another kind than `kind`, such as
-    "weights". A mark is a file's SHA-256, or the size of a large file. The mark is None if the file may
-    still change, or if the record is of an earlier version, which has only names.
+    "weights". A mark is a file's SHA-256; records of earlier versions may have its size instead. The mark
+    is None if the file may still change, or if the record is of a version that recorded only names.
     """
     try:
         # a record in the folder is newer: `outputs.place` moves it when the folder has its final name
@@ -87,23 +85,23 @@ def check(folder: Path, kind: str) -> None:
                 f"{folder} holds {name!r}, which was not written by what would replace the folder{note}; "
                 "name another folder, or move or remove this one"
             )
-        # earlier versions recorded the hash of large files, too
-        largest_hashed = -1 if isinstance(marks[name], int) else sys.maxsize
-        if marks[name] is not None and mark(folder / name, largest_hashed) != marks[name]:
+        if not _is_unchanged(folder / name, marks[name]):
             raise InputError(
                 f"{folder / name} was changed since it was written, and would be lost; name another folder, "
                 "or move the file away"
             )
 
 
-def mark(file: Path, largest_hashed: int) -> Mark:
-    """Return the mark of a file: its hash, or its size if it is larger than `largest_hashed` bytes.
+def _is_unchanged(file: Path, mark: Mark) -> bool:
+    if isinstance(mark, int):  # a record of an earlier version
+        return file.stat().st_size == mark
+    return mark is None or _sha256(file) == mark
 
-    Raises InputError if the file is not regular.
-    """
+
+def _sha256(file: Path) -> str:
+    """Return the SHA-256 of a file. Raises InputError if the file is not regular."""
     with opened(file, largest=sys.maxsize) as data:
-        size = file.stat().st_size
-        return size if size > largest_hashed else hashlib.file_digest(data, "sha256").hexdigest()
+        return hashlib.file_digest(data, "sha256").hexdigest()
 
 
 def entries(folder: Path) -> Iterator[str]:

@@ -60,14 +60,14 @@ class Contents:
     def note(self, path: Path, names: Iterable[str]) -> None:
         """List the file names `names` in the record of the folder `path`, before a stage writes these files.
 
-        The record is the file .made.json. It has no hash or size of the files yet.
+        The record is the file .made.json. It has no hashes of the files yet.
         """
         write_json(path / RECORD, folder_records.record(self.by, dict.fromkeys(names)))
 
     def seal(self, path: Path) -> None:
         """Write the record (.made.json) of the folder `path`, which lists the files that the folder has now.
 
-        For each file, the record has the name and a mark: the hash, or the size if the file is large.
+        For each file, the record has the name and the hash.
         """
         write_json(path / RECORD, folder_records.record_of_files(path, self.by))
 

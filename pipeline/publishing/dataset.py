@@ -6,7 +6,8 @@ from functools import cached_property
 from pathlib import Path
 
 from pipeline.config import params
-from pipeline.datasets import cards, manifest
+from pipeline.config.dataset_params import Prepare
+from pipeline.datasets import cards, checking, manifest, readers
 from pipeline.datasets.cards import Card, Licence
 from pipeline.datasets.images import Indexed, read_index
 from pipeline.datasets.manifest import Manifest
@@ -32,6 +33,7 @@ class Published:
     card: Card
     licence: Licence
     seed: int | None  # seed of a rendered dataset; None for other datasets
+    prepare_again: str  # advice at the end of a message about changed files
     languages: tuple[str, ...] = ()  # codes of the captions' languages; () if the card does not state them
 
     @cached_property
@@ -47,8 +49,9 @@ class Published:
 def load(name: str) -> Published:
     """Load a prepared dataset of the repository in the current folder.
 
-    Raises InputError if the dataset's licence does not allow copies, if the dataset is not prepared, or if
-    its images were rendered with other settings than those in params.yaml.
+    Raises InputError if the dataset's licence does not allow copies, if the dataset is not prepared, if its
+    annotation files changed since, or if its images were rendered with other settings than those in
+    params.yaml.
     """
     all_settings = params.load()
     settings = all_settings.of(name).prepare
@@ -60,26 +63,38 @@ def load(name: str) -> Published:
     licence = _permitting(path, card, rendered)
     root, pairs, index = Path(settings.root), Path(f"data/pairs/{name}.jsonl"), f"data/images/{name}.jsonl"
     record = manifest.path_of(pairs)
+    add = "" if name in all_settings.datasets else f"add {name} to `datasets` of params.yaml, and "
+    prepare = f"{add}run `dvc repro prepare@{name}`"
     if record is None:
-        raise InputError(f"{name} is not prepared; run `dvc repro prepare@{name}`")
+        raise InputError(f"{name} is not prepared; {prepare}")
+    prepare_again = f"{prepare} (if that changes nothing, with --force --single-item)"
     prepared = manifest.read(record)
     manifest.check_files(record, prepared, pairs, index)
+    _check_annotations(prepared, settings, prepare_again)
     seed = None
     if rendered:
         rendering = all_settings.tabletop.of(name)
         facts, seed = dataset_card.facts(root, rendering), rendering.seed
         if list(card.notes[: len(facts)]) != facts:
             raise InputError(
-                f"params.yaml: tabletop differs from the settings that {root} was rendered with; run "
-                f"`dvc repro prepare@{name}`"
+                f"params.yaml: tabletop differs from the settings that {root} was rendered with; {prepare}"
             )
     images = {image.name: image for image in read_index(index)}
+    read = manifest.read_pairs(pairs)
     languages = ("en",) if rendered else _languages(card)
-    return Published(name, root, manifest.read_pairs(pairs), images, prepared, card, licence, seed, languages)
+    return Published(name, root, read, images, prepared, card, licence, seed, prepare_again, languages)
 
 
 def _languages(card: Card) -> tuple[str, ...]:
     return (card.language,) if isinstance(card.language, str) else tuple(card.language or ())
+
+
+def _check_annotations(prepared: Manifest, settings: Prepare, prepare_again: str) -> None:
+    """Raise InputError if an annotation file changed since the dataset was prepared."""
+    root = Path(settings.root)
+    files = checking.hashes(root, readers.annotation_files(settings.reader, root))
+    if changes := checking.differences("annotation files", prepared.files, files):
+        raise InputError(f"{root}: since it was prepared, {changes[0]}; {prepare_again}")
 
 
 def _permitting(path: Path, card: Card, rendered: bool) -> Licence:

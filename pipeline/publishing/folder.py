@@ -71,8 +71,7 @@ def _copy(dataset: Published, name: str, path: Path) -> None:
     data = read_bytes(dataset.root / name)
     if (indexed := dataset.images.get(name)) is None or hashlib.sha256(data).hexdigest() != indexed.sha256:
         raise InputError(
-            f"{dataset.root / name} has changed since the dataset was prepared; run "
-            f"`dvc repro prepare@{dataset.name}`"
+            f"{dataset.root / name} changed since {dataset.name} was prepared; {dataset.prepare_again}"
         )
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)

@@ -15,7 +15,7 @@ import numpy as np
 from markupsafe import Markup
 
 from pipeline.config.params import Params
-from pipeline.datasets.images import decode
+from pipeline.datasets.images import PREPARE_AGAIN, decode
 from pipeline.datasets.schema import NO_CHANGE, Pair
 from pipeline.decoding.attention_maps import Attended
 from pipeline.features.preprocessing import read_unchanged
@@ -191,7 +191,7 @@ def embedded_image(results: Results, name: str) -> EmbeddedImage:
     from the hash in the index.
     """
     if name not in results.images:
-        raise InputError(f"{name} is not in the index of {results.dataset}'s images; run `dvc repro`")
+        raise InputError(f"{name} is not in the index of {results.dataset}'s images; {PREPARE_AGAIN}")
     data = read_unchanged(results.root, results.images[name])
     thumbnail = decode(data, str(results.root / name))
     original = thumbnail.size

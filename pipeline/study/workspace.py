@@ -34,11 +34,9 @@ FOLDER = Path(".scratch/study")
 BASE, RUNS = "base", "runs"
 PARAMS, CONFIG = "params.yaml", ".dvc/config"
 CODE = ("models", "pipeline", "stages", "commands", "datasets.yaml", "dvc.yaml", ".dvcignore")
-README_FILES = (  # folders that DVC looks for
-    *(f"data/{folder}/README.md" for folder in ("imported", "pretraining/records")),
-    *(f"{folder}/README.md" for folder in (named_files.OF_DATASETS, named_files.OF_PRETRAINING)),
-)
-SETTINGS = "settings"  # the stage on which every other stage depends
+# folders that DVC looks for
+README_FILES = ("data/imported/README.md", "data/pretraining/records/README.md")
+WATCH, SETTINGS = "watch", "settings"  # the stages on which every other stage depends
 
 
 @dataclass(frozen=True)
@@ -85,11 +83,13 @@ def opened(root: Path, dataset: str, inputs: Sequence[str]) -> Iterator[Base]:
         tree["stages"] = stages | {"extract": [*{*inputs, *stages.get("extract", [])}]}
         pretraining_datasets = tree.get("pretraining", {}).get("datasets", [])
         data_stages = (*preparing_stages(dataset, inputs), *pretraining_stages(pretraining_datasets))
-        base = Base(root, root.resolve() / FOLDER / BASE, (SETTINGS, *data_stages))
+        base = Base(root, root.resolve() / FOLDER / BASE, (WATCH, SETTINGS, *data_stages))
         _fill(base, dataset, tree)
-        repro = _dvc(base.folder, "repro", "--quiet", "--single-item", SETTINGS)
+        repro = _dvc(base.folder, "repro", "--quiet", "--single-item", WATCH, SETTINGS)
         if repro.returncode:
-            raise InputError(f"the stage {SETTINGS} failed; correct this error: {repro.stdout.strip()}")
+            raise InputError(
+                f"the stage {WATCH} or {SETTINGS} failed; correct this error: {repro.stdout.strip()}"
+            )
         for verb in ("checkout", "status"):
             if _dvc(base.folder, verb, "--quiet", *data_stages).returncode:
                 remedy = how_to_prepare(dataset, inputs, pretraining_datasets)
@@ -110,11 +110,23 @@ def link_named(root: Path, folder: Path, tree: Tree, dataset: str) -> None:
     """
     for section, files in named_files.of_dataset(tree, dataset).items():
         for file in (name for name in files if not Path(name).is_absolute()):
-            if not Path(os.path.normpath(folder / file)).is_relative_to(folder):
-                key = "start" if section == "own" else section
-                raise InputError(f"{key}: {file} leads out of the repository; name it from / on")
             if section == "own" or (root / file).is_file():
-                _link(root.resolve() / file, folder / file)
+                _link_within(root, folder, "start" if section == "own" else section, file)
+
+
+def link_watched(root: Path, folder: Path, tree: Tree, dataset: str) -> None:
+    """Make links in `folder` to the user's files in the repository that the stage `watch` looks at.
+
+    They are the folder of a dataset, its .npy files, and the files of datasets for pre-training. Files with
+    absolute paths get no link. Raises InputError if a relative path leads out of the repository.
+    """
+    found, pretraining = named_files.folders_of_dataset(tree, dataset), tree.get("pretraining", {})
+    for name in (pretraining_datasets := pretraining.get("datasets", [])):
+        found[f"pretraining.root.{name}"] = pretraining["root"][name]
+    weights = named_files.weights_of_pretraining(tree) if pretraining_datasets else []
+    for key, name in (*found.items(), *(("pretraining.weights", name) for name in weights)):
+        if not Path(name).is_absolute() and (root / name).exists():
+            _link_within(root, folder, key, name)
 
 
 def _dvc(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -134,6 +146,7 @@ def _fill(base: Base, dataset: str, tree: Tree) -> None:
         write_text(folder / dvc_lock.NAME, yaml_of({"schema": "2.0", "stages": prepared_stages}))
         write_text(folder / PARAMS, yaml_of(tree))
         link_named(root, folder, tree, dataset)
+        link_watched(root, folder, tree, dataset)
         _write_config(root.resolve(), folder / CONFIG)
 
 
@@ -144,6 +157,12 @@ def _copy(source: Path, folder: Path, dataset: str) -> None:
             shutil.copytree(source / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copyfile(source / name, folder / name)
+
+
+def _link_within(root: Path, folder: Path, key: str, name: str) -> None:
+    if not Path(os.path.normpath(folder / name)).is_relative_to(folder):
+        raise InputError(f"{key}: {name} leads out of the repository; name it from / on")
+    _link(root.resolve() / name, folder / name)
 
 
 def _link(target: Path, path: Path) -> None:

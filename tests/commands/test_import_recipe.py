@@ -25,7 +25,7 @@ SECTION = (ROOT / "docs/cookbook.md").read_text(encoding="utf-8")
 SECTION = SECTION.partition("## Use the authors' own checkpoints")[2].partition("\n## ")[0]
 SETTINGS, COMMANDS = re.findall(r"^```\w*\n(.*?)^```$", SECTION, re.MULTILINE | re.DOTALL)[:2]
 COPIED = ("data/published", "data/imported", "data/pretraining", "dvc.yaml", ".dvcignore")
-COPIED += ("data/cards/clevr_change.yaml", "data/named")
+COPIED += ("data/cards/clevr_change.yaml",)
 WORDS = sorted({*" ".join([*SENTENCES.values(), "nothing has there is no change ."]).split()})
 
 

@@ -1,5 +1,7 @@
 """commands.new_dataset: the entry in params.yaml, and what the next commands make of it."""
 
+import subprocess
+
 import pytest
 from PIL import Image
 
@@ -46,6 +48,21 @@ def test_the_entry_and_nothing_else(folder):
     assert (mine.prepare.reader, other.prepare.reader) == ("table", "clevr_change")
     succeed(folder, "new_dataset mine own --like tabletop")
     assert (folder / "params.yaml").read_text() == after
+
+
+@pytest.mark.parametrize("is_tracked", [False, True])
+def test_the_root_is_absolute_if_git_tracks_no_file_of_the_folder(folder, is_tracked):
+    """An experiment in DVC's copy of the repository finds an untracked folder only so."""
+    (folder / "own[1]").mkdir()
+    (folder / "own").rename(folder / "own[1]/own")
+    subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
+    if is_tracked:
+        subprocess.run(["git", "add", "own[1]"], cwd=folder, check=True)
+    for _ in range(2):
+        succeed(folder, ["new_dataset", "mine", "own[1]/own"])
+        root = params.load(folder / "params.yaml").dataset["mine"].prepare.root
+        assert root == ("own[1]/own" if is_tracked else f"{folder}/own[1]/own")
+        subprocess.run(["git", "add", "."], cwd=folder, check=True)
 
 
 # the other two have `like` themselves

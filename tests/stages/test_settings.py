@@ -9,12 +9,15 @@ from pipeline.io.inputs import read_yaml
 from tests import project_params
 from tests.running import refuse, succeed
 
-COMMAND = "settings --code code --settings settings"
+COMMAND = "settings --watched watched/datasets --code code --settings settings"
 
 
 @pytest.fixture
 def lab(tmp_path):
     (tmp_path / "stages").mkdir()  # without source files to hash
+    (tmp_path / "watched/datasets").mkdir(parents=True)
+    for name in project_params.tree()["dataset"]:
+        (tmp_path / f"watched/datasets/{name}.json").write_text("{}")
     return tmp_path
 
 
@@ -60,6 +63,16 @@ def test_negatives_without_a_grammar_are_refused(lab):
     switches = {"tasks": "mlm_mvcl"}
     project_params.write(lab, **own, negatives__grammar={"tabletop": None}, model__idc_pcl__switches=switches)
     succeed(lab, COMMAND)
+
+
+def test_hashes_of_the_users_files_are_written_into_their_section(lab):
+    project_params.write(lab, datasets=["clevr_dc"])
+    (lab / "watched/datasets/clevr_dc.json").write_text('{"prepare": {"images": "1"}}')
+    succeed(lab, COMMAND)
+    assert read_yaml(lab / "settings/clevr_dc/prepare.yaml", "")["images"] == "1"
+    assert "images" not in read_yaml(lab / "settings/clevr_dc/features.yaml", "")
+    (lab / "watched/datasets/clevr_dc.json").unlink()
+    refuse(lab, COMMAND, "watched/datasets/clevr_dc.json")
 
 
 def test_each_dataset_has_its_settings_by_section(lab):

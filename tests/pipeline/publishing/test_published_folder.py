@@ -162,11 +162,16 @@ def test_datasets_whose_licence_allows_no_copies_are_refused(tmp_path, name):
     assert not (tmp_path / "out").exists()
 
 
+def edit(table):
+    table.write_text(table.read_text().replace("it moved", "it left"))
+
+
 @pytest.mark.parametrize(
     ("fault", "named"),
     [
         (lambda lab: (lab / "data/raw/own/0a.png").unlink(), "0a.png"),
         (lambda lab: shutil.copyfile(lab / "data/raw/own/1a.png", lab / "data/raw/own/0a.png"), "0a.png"),
+        (lambda lab: edit(lab / "data/raw/own/pairs.csv"), "pairs.csv; add own to `datasets` of params.yaml"),
         (lambda lab: (lab / "data/pairs/own.manifest.json").unlink(), "own is not prepared"),
         (lambda lab: (lab / "data/cards/own.yaml").unlink(), "data/cards/own.yaml"),
         (lambda lab: (lab / "data/images/own.jsonl").write_text(""), "data/images/own.jsonl"),

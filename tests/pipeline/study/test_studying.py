@@ -257,3 +257,21 @@ def test_weights_that_lead_out_of_the_workspace_remove_nothing(tmp_path, start):
     with pytest.raises(InputError, match=r"^start: .*mine leads out of the repository; name it from / on$"):
         workspace.link_named(tmp_path / "lab", tmp_path / "workspace", tree, "d")
     assert (tmp_path / "mine").read_text() == "x"
+
+
+def test_a_workspace_has_links_to_the_folders_that_dvc_cannot_watch(tmp_path):
+    lab, base = tmp_path / "lab", tmp_path / "base"
+    for name in ("raw/d", "npy", "raw/cub"):
+        (lab / name).mkdir(parents=True)
+    (lab / "cub.pth").touch()
+    base.mkdir()
+    prepare = {"root": "raw/d"}
+    pretraining = {"datasets": ["cub"], "root": {"cub": "raw/cub"}, "weights": "cub.pth"}
+    tree = {"dataset": {"d": {"prepare": prepare, "features": {"npy": "npy"}}}, "pretraining": pretraining}
+    workspace.link_watched(lab, base, tree, "d")
+    links = {str(path.relative_to(base)) for path in base.rglob("*") if path.is_symlink()}
+    assert links == {"raw/d", "npy", "raw/cub", "cub.pth"}
+    assert all((base / name).resolve() == lab / name for name in links)
+    prepare["root"] = "../lab/raw/d"
+    with pytest.raises(InputError, match=r"dataset\.d\.prepare\.root: \.\./lab/raw/d leads out"):
+        workspace.link_watched(lab, base, tree, "d")

@@ -10,10 +10,11 @@ from dvc.cli import main as dvc
 from dvc.utils.hydra import apply_overrides
 
 from pipeline.config.params import read_tree
+from tests import shipped
 from tests.test_commands import commands
 from tests.test_docs import ROOT
 
-PARAMS = (ROOT / "params.yaml").read_text(encoding="utf-8")
+PARAMS = shipped.text("params.yaml")
 PAGE = (ROOT / "docs/cookbook.md").read_text(encoding="utf-8")
 RUN = [
     shlex.split(command)[1:] for command in commands(PAGE, whole=True) if command.startswith("dvc exp run")

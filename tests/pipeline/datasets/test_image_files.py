@@ -124,7 +124,7 @@ CUT = saved(noise(), "PNG")
 REFUSED = {
     "empty": (b"", "a.png is empty (0 bytes)"),
     "text": (b"<html>404</html>", "a.png is no image with pixels"),
-    "EPS, which would run Ghostscript": (saved(noise(), "EPS"), "a.png is no image with pixels"),
+    "EPS, a program that draws": (saved(noise(), "EPS"), "a.png is no image with pixels"),
     "no width": (png(0, 5, 8, 2, b""), "a.png is no image with pixels"),
     "a PNG without its end": (CUT[:-12], "truncated: no end mark"),
     "8 bits in a 16-bit grey PNG": (saved(Image.fromarray(GREY16 >> 8), "PNG"), "no value above 255"),

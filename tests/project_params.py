@@ -1,26 +1,36 @@
-"""The project's params.yaml, without global values that `dvc exp run -S` may have left in it."""
+"""The settings of the tests: golden/params.yaml, and datasets.yaml of the last commit.
+
+Users and `dvc exp run -S` change params.yaml, so its values are not the values of the tests.
+"""
 
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import yaml
 
 from pipeline.config.params import Params, read_tree
+from pipeline.io.inputs import read_yaml
+from tests import shipped
 
-FILE = Path(__file__).parents[1] / "params.yaml"
-FEATURES = dict.fromkeys(("backbone", "weights", "stride", "finer", "precision"))
-FEATURES |= {"resize": "pil_bicubic", "size": 224}
+FILE = Path(__file__).parent / "golden/params.yaml"
+
+
+def copy(folder: Path) -> None:
+    """Write both files as texts, in the layout of params.yaml."""
+    (folder / "params.yaml").write_bytes(FILE.read_bytes())
+    (folder / "datasets.yaml").write_text(shipped.text("datasets.yaml"), encoding="utf-8")
 
 
 @cache
 def _tree() -> dict[str, Any]:
-    found: dict[str, Any] = read_tree(FILE)
-    for part in ("loss", "train"):
-        found[part] = dict.fromkeys(found[part])
-    found["features"] |= FEATURES
-    found["text"] |= {"tokeniser": "words"}
+    with TemporaryDirectory() as folder:
+        copy(Path(folder))
+        found: dict[str, Any] = read_tree(Path(folder) / "params.yaml")
+    # a model whose code is being written has its settings in params.yaml
+    found["model"] = read_yaml(shipped.ROOT / "params.yaml", "")["model"] | found["model"]
     return found
 
 

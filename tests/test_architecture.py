@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from pipeline.io.source_code import BY_RECIPE, PACKAGES, imports, of_stage
+from tests import shipped
 
 ROOT = Path(__file__).parents[1]
 STAGES = yaml.load((ROOT / "dvc.yaml").read_text(), yaml.CSafeLoader)["stages"]
@@ -80,7 +81,7 @@ def test_stages_that_get_their_model_from_a_recipe_depend_on_the_recipe():
 
 
 def test_the_default_pipeline_has_no_idle_stage():
-    params = yaml.load((ROOT / "params.yaml").read_text(), yaml.CSafeLoader)
+    params = yaml.load(shipped.text("params.yaml"), yaml.CSafeLoader)
     assert params["stages"] == {"extract": ["grid"], "pretrain": []}
     assert STAGES["pretrain"]["matrix"]["model"] == "${stages.pretrain}"
     assert STAGES["extract"]["matrix"]["input"] == "${stages.extract}"

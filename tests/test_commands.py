@@ -21,8 +21,8 @@ from torch.distributed.run import get_args_parser
 
 from benchmarks import __main__ as benchmarks
 from change_captioning_lab.__main__ import COMMANDS as LIBRARY
-from pipeline.config.params import Params, read_tree
-from pipeline.io.inputs import read_yaml
+from pipeline.config.params import Params
+from tests import project_params, shipped
 from tests.makefile import making
 from tests.running import script
 from tests.test_docs import PAGES, ROOT
@@ -163,7 +163,7 @@ def _settable(key: str) -> bool:
     """
     file, _, key = key.rpartition(":")
     *above, last = key.removeprefix("+").split(".")
-    tree = read_yaml(ROOT / (file or "params.yaml"), "")
+    tree = yaml.safe_load(shipped.text(file) if file else project_params.FILE.read_text(encoding="utf-8"))
     for name in above:
         if name not in tree and not key.startswith("+"):
             return False
@@ -200,7 +200,7 @@ def test_options_in_sentences_exist_in_the_commands_of_the_section(path):
 @pytest.mark.parametrize("path", WHOLE, ids=lambda path: path.name)
 def test_settings_that_a_page_shows_can_be_entered(path):
     for text in YAML_FENCE.findall(path.read_text(encoding="utf-8")):
-        Params.model_validate(_over(read_tree(ROOT / "params.yaml"), yaml.safe_load(text)))
+        Params.model_validate(_over(project_params.tree(), yaml.safe_load(text)))
 
 
 @cache

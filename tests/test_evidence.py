@@ -5,7 +5,6 @@ are replaced by stand-ins that leave scores, as finished runs do.
 """
 
 import re
-import shutil
 import subprocess
 from contextlib import chdir
 from itertools import chain
@@ -17,14 +16,14 @@ from commands import record, results, study
 from pipeline.config import recipe_file
 from pipeline.io.inputs import read_yaml
 from pipeline.io.outputs import yaml_of
-from tests import project_params
+from tests import project_params, shipped
 from tests.makefile import making
 from tests.running import ROOT, stage
 from tests.study_lab import Fake, make_models_once, make_prepared, opening, run_all
 from tests.test_commands import WHOLE, calls, commands, made_calls
 
 TRACKED = ("datasets.yaml", "dvc.yaml", "dvc.lock", "params.yaml", ".gitignore")
-TRACKED += ("studies", "docs", "data/cards", "data/published")
+TRACKED += ("studies", "docs", "data/cards", "data/published", "results/records", "results/runs")
 CODE = ("models", "pipeline", "stages", "commands", "demo")
 CHANGED_BY_DVC = re.compile(r"dvc\.lock|params\.yaml|results/runs/.*/(metrics|summary)\.json")
 # commands that read images, weights or a program that is not here, and write where their arguments say
@@ -72,13 +71,10 @@ def _stage(words: tuple[str, ...]) -> str:
 @pytest.fixture
 def lab(tmp_path):
     """A repository with the tracked files of this project and few records, and an edited params.yaml."""
-    records = [*(ROOT / "results/records/tabletop").glob("rr-?.json")]
-    records.append(ROOT / "results/records/tabletop/pairs.json")
-    scores = (ROOT / "results/runs").glob("**/metrics.json")
-    for path in (*(ROOT / name for name in TRACKED), *records, *scores):
-        copied = tmp_path / path.relative_to(ROOT)
-        copied.parent.mkdir(parents=True, exist_ok=True)
-        (shutil.copytree if path.is_dir() else shutil.copy)(path, copied)
+    shipped.copy(tmp_path, *TRACKED)
+    for path in (tmp_path / "results/records").rglob("*.json"):
+        if path.parent.name != "tabletop" or not re.fullmatch(r"rr-.|pairs", path.stem):
+            path.unlink()
     for name in CODE:
         (tmp_path / name).symlink_to(ROOT / name)
     for path in (tmp_path / "studies").glob("*.yaml"):

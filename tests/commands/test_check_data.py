@@ -16,8 +16,7 @@ STD = "data/raw/spot_the_diff"
 
 @pytest.fixture
 def repository(tmp_path, monkeypatch) -> Path:
-    for name in ("params.yaml", "datasets.yaml"):
-        (tmp_path / name).write_text((ROOT / name).read_text())
+    project_params.copy(tmp_path)
     (tmp_path / "data/cards").mkdir(parents=True)
     for card in (ROOT / "data/cards").glob("*.yaml"):
         if card.stem != "tabletop":  # `make repro` writes that one

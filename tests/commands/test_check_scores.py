@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-PARAMS = Path(__file__).parents[2] / "params.yaml"
+from tests.project_params import FILE as PARAMS
+
 RUNS = ("tabletop/constant", "tabletop/scorer/1", "tabletop/scorer/2")
 TREE = {
     "total": {"BLEU-4": 0.3, "CIDEr-D": 0.8, "SPICE": 0.2},

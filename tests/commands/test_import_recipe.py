@@ -15,7 +15,7 @@ from dvc.cli import main as dvc
 from pipeline.io.inputs import read_yaml
 from pipeline.io.outputs import yaml_of
 from pipeline.text.vocabularies import SPECIAL
-from tests import project_params, released
+from tests import project_params, released, shipped
 from tests.released import CASES
 from tests.running import ROOT, succeed
 from tests.synthetic import SENTENCES, make_clevr_change
@@ -39,10 +39,7 @@ def merged(tree, changes):
 @pytest.fixture
 def lab(tmp_path):
     """A repository with the recipe's settings, a small CLEVR-Change, and features in .npy files."""
-    for name in COPIED:
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copyfile
-        copy(ROOT / name, tmp_path / name)
+    shipped.copy(tmp_path, *COPIED)
     for name in (".dvc", "models", "pipeline", "stages", "commands"):
         (tmp_path / name).mkdir()
     (tmp_path / ".dvc/config").write_text("[core]\nno_scm = true\nanalytics = false\n")
@@ -54,7 +51,7 @@ def lab(tmp_path):
     settings = merged(project_params.tree(), yaml.safe_load(SETTINGS))
     settings["dataset"]["clevr_change"]["features"] = {"npy": "npy"}
     (tmp_path / "params.yaml").write_text(yaml_of(settings))
-    published = {"clevr_change": read_yaml(ROOT / "datasets.yaml", "")["clevr_change"]}
+    published = {"clevr_change": yaml.safe_load(shipped.text("datasets.yaml"))["clevr_change"]}
     (tmp_path / "datasets.yaml").write_text(yaml_of(published))  # DVC writes all of it for each stage
     ids = {word: number for number, word in enumerate((*SPECIAL, *WORDS))}
     (tmp_path / "VOCAB.json").write_text(json.dumps(ids))

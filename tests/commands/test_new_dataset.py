@@ -8,14 +8,14 @@ from PIL import Image
 import models
 from pipeline.config import params, resolving
 from pipeline.datasets.schema import SPLITS
-from tests.running import ROOT, refuse, succeed
+from tests import project_params
+from tests.running import refuse, succeed
 
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with the project's settings, and a folder `own` with a table of pairs."""
-    for name in ("params.yaml", "datasets.yaml"):
-        (tmp_path / name).write_text((ROOT / name).read_text())
+    """A folder with settings, and a folder `own` with a table of pairs."""
+    project_params.copy(tmp_path)
     (tmp_path / "own").mkdir()
     rows = [f"{n}.png,{n}x.png,a thing moved,{split}" for n, split in enumerate(SPLITS)]
     (tmp_path / "own/pairs.csv").write_text("\n".join(["before,after,caption,split", *rows]))
@@ -66,7 +66,7 @@ def test_the_root_is_absolute_if_git_tracks_no_file_of_the_folder(folder, is_tra
 
 
 # the other two have `like` themselves
-DATASETS = {*params.load(ROOT / "params.yaml").dataset} - {"tabletop_wide", "tabletop_extreme"}
+DATASETS = {*project_params.tree()["dataset"]} - {"tabletop_wide", "tabletop_extreme"}
 
 
 @pytest.mark.parametrize("like", sorted(DATASETS))

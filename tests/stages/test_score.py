@@ -21,10 +21,9 @@ from pipeline.decoding import attention_maps
 from pipeline.decoding.attention_maps import Attended
 from pipeline.scoring import meteor
 from pipeline.scoring.attention_localisation import MEASURES
-from tests import light_meteor
-from tests.running import stage
+from tests import light_meteor, project_params
+from tests.running import ROOT, stage
 
-ROOT = Path(__file__).parents[2]
 BALL = Look("small", "red", "rubber", "sphere")
 PLACED = (
     Placed(0, "small", "red", "rubber", "sphere", 1.0, 1.0),
@@ -107,7 +106,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         redirect_stdout(said),
         patch.object(meteor, "ARGUMENTS", light_meteor.arguments(folder)),
     ):
-        done = stage(ROOT, ["score", *captions, *pipeline, *out["pipeline"]])
+        (folder / "lab").mkdir()
+        project_params.write(folder / "lab")
+        done = stage(folder / "lab", ["score", *captions, *pipeline, *out["pipeline"]])
         said.write(done.stderr)
         assert done.returncode == 0, done.stderr
         assert process.wait(timeout=120) == 0, process.stderr.read()
@@ -117,7 +118,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def refused(leaves, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Return the error message of a score that fails."""
-    monkeypatch.chdir(ROOT)
+    project_params.write(tmp_path)
+    monkeypatch.chdir(tmp_path)
 
     def run(*arguments: str) -> str:
         out = tmp_path / "out.json"
@@ -269,7 +271,8 @@ def test_references_of_more_than_the_predicted_ids(tmp_path: Path, leaves) -> No
 
 @pytest.mark.parametrize("name", ["score", "constant"])
 def test_part_of_the_prepared_pairs_is_refused(tmp_path, leaves, monkeypatch, name) -> None:
-    monkeypatch.chdir(ROOT)
+    project_params.write(tmp_path)
+    monkeypatch.chdir(tmp_path)
     given = write_captions(tmp_path / "captions.json", [*CAPTIONS.items()][:3])
     test = [pair for pair in PAIRS if pair.split == "test"]
     pairs, out = tmp_path / "pairs", tmp_path / "out.json"

@@ -11,12 +11,13 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from pipeline.captioning import PairCaptioner
+from pipeline.captioning import PairCaptioner, sources
 from pipeline.captioning.pair_captioner import Limits, Search
 from pipeline.confidence.calibration import FILE
 from pipeline.io.errors import InputError
+from pipeline.weights import trained_model
 from tests.forged import unhash
-from tests.hostile import folder, hole, pipe, refused
+from tests.hostile import folder, large, pipe, refused
 
 SHIPPED = Path(__file__).parents[3] / "demo/clip4idc"
 MODEL, FEATURES, WORDS, SCORES = "model.yaml", "features.yaml", "vocabulary.json", "scores.json"
@@ -102,13 +103,13 @@ def backbone_of_the_machine(place):
 LETTERS = "x" * 10_000
 DAMAGED = {
     "an alias": (whole(MODEL, "a: &a [x]\nb: *a"), "an alias"),
-    "broken syntax": (whole(MODEL, "[" * 1000), "is not valid YAML"),
-    "a Python object": (whole(MODEL, "!!python/object/apply:os.system [echo]"), "is not valid YAML"),
+    "broken syntax": (whole(MODEL, "["), "is not valid YAML"),
+    "a Python object": (whole(MODEL, "!!python/object/apply:os.getcwd []"), "is not valid YAML"),
     "a date as key": (added("2026-01-02: 1"), "keys must be str"),
     "a list as key": (added("? [a]\n: 1"), "keys must be str"),
     "a key twice": (added("seed: 2"), 'found duplicate key "seed"'),
     "terminal escapes": (added('"\\e[2J": 1'), "unknown key \\u001b[2J"),
-    "a huge number": (model("width: 128", f"width: {'0x' + 'f' * 50_000}"), "4300 digits"),
+    "a huge number": (model("width: 128", f"width: {'0x' + 'f' * 4_000}"), "4300 digits"),
     "a size that is no number": (model("width: 128", "width: .nan"), "recipe.sizes.width: Input should be"),
     "a size below 1": (model("width: 128", "width: -8"), "width is -8"),
     "sizes that do not fit": (model("width: 128", "width: 129"), "width 129 is not"),
@@ -127,8 +128,8 @@ DAMAGED = {
     "weights of another shape": (first(lambda x: x[..., None].contiguous()), "where the model has"),
     "one tensor too few": (tensors(lambda found: found.pop(min(found))), "is missing"),
     "one tensor too many": (tensors(lambda found: found.update(more=torch.ones(2))), "more is no tensor of"),
-    "weights cut off": (lambda place: hole(place / WEIGHTS, 5000), "does not load"),
-    "weights of 2 GB": (lambda place: hole(place / WEIGHTS, 2 << 30), "such a file 1,073,741,824 at most"),
+    "weights cut off": (whole(WEIGHTS, bytes(5000)), "does not load"),
+    "weights of 2 GB": (lambda place: large(place / WEIGHTS, 2 << 30), "such a file 1,073,741,824 at most"),
     "a pipe as weights": (lambda place: pipe(place / WEIGHTS), "is a pipe or a device"),
     "a deviation below zero": (
         tensors(lambda found: found["deviation"].neg_(), STATISTICS),
@@ -138,13 +139,13 @@ DAMAGED = {
         tensors(lambda found: found.update(mean=found["mean"][:7].clone()), STATISTICS),
         "lacks the mean of 768 channels; bring the package again",
     ),
-    "a vocabulary of 47 MB": (whole(WORDS, " " * 47_000_000 + "{}"), "such a file 4,194,304 at most"),
+    "a large vocabulary": (lambda place: large(place / WORDS, 47_000_000), "such a file 4,194,304 at most"),
     "an id of 5000 digits": (whole(WORDS, '{"ids": {"a": ' + "9" * 5000 + "}}"), "an integer too long"),
     "an id that is no integer": (ids(red=0.5), "ids.red: Input"),
     "ids with a gap": (ids(red=10**6), "without gaps"),
     "a word too many": (ids(more=76), "belong to a vocabulary of 76 words"),
     "half a character": (put(WORDS, '"red"', '"\\ud800"'), "holds half a character"),
-    "deep nesting": (whole(WORDS, "[" * 900 + "]" * 900), "recursion"),
+    "deep nesting": (whole(WORDS, "[" * 300 + "]" * 300), "recursion"),
     "no vocabulary": (lost(WORDS), "vocabulary.json is missing"),
     "no hash of the backbone": (whole(FEATURES, "carried: true"), "the key weights_id is missing"),
     "an unknown precision": (put(FEATURES, "precision: float32", "precision: int8"), "precision: Input"),
@@ -193,7 +194,10 @@ def hit(place, out):
 
 
 ZIPS = {
-    "a large model.yaml": (zip_of(whole(MODEL, "#" * 10_000_000)), "model.yaml has 10,000,000 bytes"),
+    "a large model.yaml": (
+        zip_of(whole(MODEL, "#" * (trained_model.LARGEST + 1))),
+        "model.yaml has 65,537 bytes",
+    ),
     "no model.yaml": (zip_of(lost(MODEL)), "is no package of weights"),
     "damaged contents": (hit, "does not open as a package"),
     "nothing": (lambda place, out: out.touch(), "does not open as a package"),
@@ -209,6 +213,15 @@ def test_a_zip_is_refused_for(package, tmp_path, make, said):
     found = refused(lambda: PairCaptioner.load(out))
     assert said in found
     assert str(out) in found
+
+
+def test_a_file_that_would_unpack_to_more_than_the_limit_is_not_unpacked(package, tmp_path, monkeypatch):
+    for name in (WEIGHTS, "backbone.safetensors"):
+        (package / name).unlink()
+    out = zipped(package, tmp_path / "package.zip")
+    largest = max(path.stat().st_size for path in package.iterdir())
+    monkeypatch.setattr(sources, "MOST_BYTES", largest - 1)
+    assert f"would unpack to more than {largest - 1:,} bytes" in refused(lambda: PairCaptioner.load(out))
 
 
 def test_a_package_may_be_zipped_by_hand_and_have_the_earlier_name_of_the_weights(package, tmp_path):

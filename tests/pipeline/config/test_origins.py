@@ -1,22 +1,16 @@
 """Origins of a recipe's settings: the named key of the named file has the value."""
 
-import shutil
-
 import pytest
 
 from pipeline.config import params, resolving
 from pipeline.io.inputs import read_yaml
 from tests import project_params
-from tests.running import ROOT, refuse, succeed
+from tests.running import refuse, succeed
 
 
 @pytest.fixture
 def lab(tmp_path):
-    """The project's settings, without global values that an experiment may have left."""
-    tree = read_yaml(ROOT / "params.yaml", "")
-    tree |= {part: dict.fromkeys(tree[part]) for part in ("loss", "train")}
-    project_params.save(tmp_path, tree)
-    shutil.copy(ROOT / "datasets.yaml", tmp_path)
+    project_params.copy(tmp_path)
     return tmp_path
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pipeline.config import params
 from pipeline.datasets import cards, readers
 from pipeline.datasets.schema import Pair
 from pipeline.io.errors import InputError
+from tests import project_params
 from tests.synthetic_real import MAKERS
 
 ROOT = Path(__file__).parents[3]
@@ -67,7 +67,7 @@ def test_differences_are_words():
 @pytest.mark.parametrize("reader", MAKERS)
 def test_every_reader_has_a_card_and_settings(reader):
     card = cards.load(CARDS / f"{reader}.yaml")
-    settings = params.load(ROOT / "params.yaml").of(reader)
+    settings = project_params.settings().of(reader)
     assert settings.prepare.reader == reader
     protocol = readers.protocol_of(reader, settings.prepare.protocol)
     assert card.counts(protocol)["train"]["pairs"] > 0

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image, ImageFile
+from PIL import Image
 
 from pipeline.captioning.feature_backbone import opened
 from pipeline.datasets import images
@@ -127,7 +127,7 @@ CUT = saved(noise(), "PNG")
 REFUSED = {
     "empty": (b"", "a.png is empty (0 bytes)"),
     "text": (b"<html>404</html>", "a.png is no image with pixels"),
-    "EPS, which would run Ghostscript": (saved(noise(), "EPS"), "a.png is no image with pixels"),
+    "EPS, a program that draws": (saved(noise(), "EPS"), "a.png is no image with pixels"),
     "no width": (png(0, 5, 8, 2, b""), "a.png is no image with pixels"),
     "a PNG without its end": (CUT[:-12], "truncated: no end mark"),
     "8 bits in a 16-bit grey PNG": (saved(Image.fromarray(GREY16 >> 8), "PNG"), "no value above 255"),
@@ -142,16 +142,6 @@ def test_refused_by_name(kind):
     assert str(caught.value).startswith("a.png ")
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("side", [9460, 13377, 13378])
-def test_a_decompression_bomb_is_not_decoded(side, monkeypatch):
-    def decoded(self):
-        raise AssertionError("decoded")
-
-    monkeypatch.setattr(ImageFile.ImageFile, "load", decoded)
-    with pytest.raises(InputError, match="more than 89,478,485 pixels"):
-        decode(png(side, side, 8, 2, b""), "a.png")
 
 
 WHOLE = {form: saved(noise(), form, **({"lossless": True} if form == "WEBP" else {})) for form in FORMATS}

@@ -7,9 +7,10 @@ import pytest
 from dvc.utils.serialize import dump_yaml
 
 from pipeline.io import dvc_lock
-from tests.running import ROOT, refuse, stage, succeed
+from tests import shipped
+from tests.running import refuse, stage, succeed
 
-WHOLE = (ROOT / "dvc.lock").read_text(encoding="utf-8")
+WHOLE = shipped.text("dvc.lock")
 NAMES = list(dvc_lock._complete_stages(WHOLE))
 LINES = WHOLE.splitlines(keepends=True)
 FIRST_OF = [number for number, line in enumerate(LINES) if line.startswith("  ") and line[2] != " "]

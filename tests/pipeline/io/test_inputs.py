@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pipeline.io import inputs, outputs
 from pipeline.io.errors import InputError
-from tests.hostile import refused
+from tests.hostile import LEVELS, refused, shallow
 
 ROOT = Path(__file__).parents[3]
 NUMBERS = ["5e-05", "1e5", "0o17", "089", "1_000", "0x1f", ".5", "1.", "=", "<<", "~", "yes", "off", "1:30"]
@@ -40,10 +40,10 @@ def written(folder, text):
     [
         ("a: 1\nb: 2\na: 3\n", 'found duplicate key "a".*; correct it, or ask'),
         ("a: [", "is not valid YAML .*; correct it, or ask"),
-        ("- " * 100_000, "is not valid YAML .*; correct it, or ask"),
+        ("- " * (inputs.DEEPEST + 1), "is not valid YAML .*depth.*; correct it, or ask"),
         ("a: *nobody", "is not valid YAML .*undefined alias.*; correct it, or ask"),
         ("a: 1\n---\nb: 1\n", "is not valid YAML .*another document.*; correct it, or ask"),
-        ("!!python/object/apply:os.system [echo]", "is not valid YAML .*; correct it, or ask"),
+        ("!!python/object/apply:os.getcwd []", "is not valid YAML .*; correct it, or ask"),
         ("a: 2026-99-99", "is not valid YAML .*; correct it, or ask"),
         ("a: =", "is not valid YAML .*; correct it, or ask"),  # as DVC refuses it
         ("a: \x1b[2J", "is not valid YAML .*; correct it, or ask"),
@@ -128,6 +128,12 @@ def test_half_a_character_in_json_is_refused(tmp_path):
     assert inputs.read_json(written(tmp_path, '"\\ud83d\\ude00"'), "ask") == "😀"
 
 
+def test_json_that_is_nested_too_deep_is_refused(tmp_path):
+    path = written(tmp_path, "[" * LEVELS + "]" * LEVELS)
+    with shallow():
+        assert "is not valid JSON (maximum recursion depth" in refused(lambda: inputs.read_json(path, "ask"))
+
+
 def test_each_caller_gets_a_tree_of_its_own(tmp_path):
     path = written(tmp_path, "a: {b: [1]}\n")
     inputs.read_yaml(path, "")["a"]["b"].append(2)
@@ -139,7 +145,7 @@ def test_each_caller_gets_a_tree_of_its_own(tmp_path):
 def test_a_pipe_is_refused_at_once(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for read in (inputs.read_text, inputs.read_json, inputs.read_yaml):
-        for path in (tmp_path / "pipe", "/dev/zero", "/dev/stdin"):
+        for path in (tmp_path / "pipe", "/dev/null", "/dev/stdin"):
             if Path(path).is_file():  # what pytest was started with
                 continue
             with pytest.raises(InputError, match=f"^{path} is a pipe or a device, which may never end"):

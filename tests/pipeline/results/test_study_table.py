@@ -10,11 +10,12 @@ from pipeline.config import params
 from pipeline.results import study_table
 from pipeline.statistics import comparisons, pair_scores
 from pipeline.study import study_file, study_runs
+from tests import project_params
 from tests.scored import line, write
-from tests.study_lab import PAIRS, ROOT, STAGES, STUDY, Fake, make_repository, planned, score_of, write_run
+from tests.study_lab import PAIRS, STAGES, STUDY, Fake, make_repository, planned, score_of, write_run
 
 # what the row that multiplies by 0.1 is called
-TENTH = f"λ = {params.load(ROOT / 'params.yaml').dataset['tabletop'].loss['lambda_cv'] / 10:g}"
+TENTH = f"λ = {project_params.settings().of('tabletop').loss['lambda_cv'] / 10:g}"
 
 
 def make_study(root: Path, seeds=(1, 2, 4)):

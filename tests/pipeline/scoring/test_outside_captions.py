@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.config import params
 from pipeline.datasets.schema import Pair, write_pairs
 from pipeline.scoring.accuracy import PHRASES, says_no_change
 from pipeline.scoring.results import GEOMETRIC, correctness
@@ -50,8 +49,8 @@ def test_a_sentence_in_other_words_is_not_judged(pairs: list[Pair], scenes: bool
         assert (ours.attributes["type"] or 0) < (theirs.attributes["type"] or 0)
 
 
-def test_there_is_one_list_of_phrases(request: pytest.FixtureRequest, pairs: list[Pair]) -> None:
-    assert params.load(request.config.rootpath / "params.yaml").score.no_change_phrases == PHRASES
+def test_there_is_one_list_of_phrases(pairs: list[Pair]) -> None:
+    assert project_params.settings().score.no_change_phrases == PHRASES
     assert all(says_no_change(sentence, PHRASES) for sentence in words.NO_CHANGE)
     still = next(pair for pair in pairs if not pair.changed)
     captions = {still.pair_id: "rien n'a bougé"}

@@ -8,7 +8,6 @@ If a dataset has no published scenes (CLEVR-Change), captions are compared with 
 
 from commands import run
 from pipeline.cli.arguments import new_parser, pairs_of, parsed, to_read, whole, word
-from pipeline.config import params
 from pipeline.datasets.schema import SPLITS
 from pipeline.io.content_hashes import file_hash
 from pipeline.io.errors import printable
@@ -16,7 +15,6 @@ from pipeline.io.outputs import file_to_write, write_json, write_json_lines
 from pipeline.reporting.tables import show
 from pipeline.results import answers
 from pipeline.results.answers import READERS
-from pipeline.scoring.accuracy import PHRASES
 from pipeline.scoring.caption_files import read_answers
 
 
@@ -35,10 +33,7 @@ def main() -> None:
     arguments = parsed(parser)
     pairs = pairs_of(arguments.pairs, arguments.split)
     texts = read_answers(arguments.captions, pairs, arguments.key)
-    # params.yaml is read only if a scene is unknown: outside the repository there is no params.yaml
-    has_scenes = all(pair.scene is not None for pair in pairs)
-    phrases = PHRASES if has_scenes else params.load().score.no_change_phrases
-    judged = answers.judged(texts, pairs, arguments.reader, phrases)
+    judged = answers.judged(texts, pairs, arguments.reader)
     if arguments.out:
         write_json_lines(arguments.out, answers.lines(judged, arguments.reader))
     if arguments.row:

@@ -112,7 +112,6 @@ def _against_pairs(
     truth = results.correctness(
         captions,
         pairs,
-        settings.no_change_phrases,
         grammar,
         # unreadable captions of our models (they have an attention file) and of the reader `free` are false
         outside=arguments.attention is None and arguments.reader == "strict",

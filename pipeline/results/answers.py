@@ -20,7 +20,7 @@ from pipeline.scoring.sentences import STRICT
 from pipeline.scoring.truth import UNREADABLE, Verdict
 from pipeline.statistics.bootstrap import Share, share
 
-Judge = Callable[[str, Pair, Sequence[str]], Verdict | None]
+Judge = Callable[[str, Pair], Verdict | None]
 READERS: dict[str, tuple[Judge, Judge]] = {"strict": STRICT, "free": FREE}
 DIGITS = 6
 
@@ -49,14 +49,11 @@ class Answer:
         return not self.verdict.true and not self.verdict.faults
 
 
-def judged(
-    texts: Mapping[str, str], pairs: Sequence[Pair], reader: str, phrases: Sequence[str]
-) -> list[Answer]:
+def judged(texts: Mapping[str, str], pairs: Sequence[Pair], reader: str) -> list[Answer]:
     """Judge the caption of each pair by the pair's scene, or by its references if the scene is unknown.
 
     texts: pair id -> caption, or output of a language model, in which the answer is found (answer_text.py)
     reader: how captions are parsed, one of READERS
-    phrases: texts that the strict reader accepts for "no change"
 
     Raises InputError for a pair that has neither a scene nor a kind of change.
     """
@@ -64,7 +61,7 @@ def judged(
     answers = []
     for pair in pairs:
         text = answer_of(texts[pair.pair_id])
-        verdict = by_scene(text, pair, phrases) or by_references(text, pair, phrases)
+        verdict = by_scene(text, pair) or by_references(text, pair)
         if verdict is None:
             raise InputError(
                 f"pair {pair.pair_id} has no scene, and its references name no kind of change; score with "

@@ -92,7 +92,7 @@ def _table(path: Path, text: str, remedy: str) -> list[Row]:
     names = _names(head, delimiter)
     if repeated := [name for name, count in Counter(filter(None, names)).items() if count > 1]:
         raise InputError(f"{path} names the column {repeated[0]!r} more than once; keep one of them")
-    rows = []
+    rows: list[Row] = []
     for number, fields in enumerate(_rows_of_fields(path, text, delimiter, remedy), 1):
         surplus = any(field.strip() for field in fields[len(names) :])
         if len(fields) < len(names) or surplus:

@@ -211,7 +211,7 @@ def _score_key(rows: Sequence[Row], path: Path, chosen: str | None) -> str | Non
 
 
 def _answer(row: Row, key: str | None, source: str, remedy: str) -> str:
-    is_missing = key in row and not _given(_first_answer(row[key]))
+    is_missing = key is not None and key in row and not _given(_first_answer(row[key]))
     return "" if is_missing else _text(row, key, source, remedy)
 
 

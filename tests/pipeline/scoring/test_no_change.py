@@ -1,5 +1,6 @@
 """Captions that report no change, and captions with the same words that report a change (no_change.txt)."""
 
+import json
 import time
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from pipeline.tabletop import words
 from tests.tabletop_pairs import draw_pairs
 
 LINES = Path(__file__).with_name("no_change.txt").read_text(encoding="utf-8").strip().split("\n")
+TEXTS = Path(__file__).parents[1] / "free_english/texts.jsonl"
 CAPTIONS = [(line[2:], line[0] == "+") for line in LINES]
 
 
@@ -26,6 +28,14 @@ def test_the_captions_of_tabletop_are_told_apart() -> None:
     assert all(map(says_no_change, words.NO_CHANGE))
     for pair in draw_pairs(seed=3, count=100):
         assert all(says_no_change(caption) is not pair.changed for caption in pair.captions), pair.captions
+
+
+def test_true_texts_of_free_english_are_told_apart() -> None:
+    texts = [json.loads(line) for line in TEXTS.read_text(encoding="utf-8").strip().split("\n")]
+    true = [(each["text"], each["scene"].startswith("none")) for each in texts if each["correct"]]
+    wrong = [text for text, unchanged in true if says_no_change(text) is not unchanged]
+    assert len(true) > 2000
+    assert len(wrong) <= 0.005 * len(true), wrong
 
 
 @given(st.lists(st.sampled_from(CAPTIONS), min_size=1, max_size=3))

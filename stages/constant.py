@@ -41,7 +41,7 @@ def main() -> None:
 
     captions = {pair.pair_id: caption for pair in test}
     grammar = everything.negatives.grammar.get(arguments.dataset)
-    truth = results.correctness(captions, test, settings.no_change_phrases, grammar)
+    truth = results.correctness(captions, test, grammar)
     scores = results.score_pairs(captions, test, timeout, tokeniser, truth)
     for warning in scores.warnings:
         print(f"warning: {printable(warning)}", file=sys.stderr)

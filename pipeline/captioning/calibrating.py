@@ -23,6 +23,7 @@ from pipeline.features.store import FeatureStore, feature_batches
 from pipeline.io import folder_records
 from pipeline.io.errors import InputError
 from pipeline.io.outputs import write_text
+from pipeline.scoring.no_change import says_no_change, sentences_of
 from pipeline.scoring.results import GEOMETRIC
 
 LEAST = 100  # minimum number of validation pairs for a full calibration
@@ -57,12 +58,12 @@ def on_validation(captioner: PairCaptioner, lab: Path, search: Search) -> Calibr
     trained.check_store(store)
     manifest.check_images(path, store.location.name, store.images)
     grammar = settings.negatives.grammar.get(dataset) == GEOMETRIC
-    phrases = settings.score.no_change_phrases
+    own = [sentence for sentence in sorted(sentences_of(pairs)) if not says_no_change(sentence)]
     meaning, validation = calibration.meaning_of(pairs, grammar), of_split(pairs, "val")
     if meaning is None or len(validation) < LEAST:
         fault = "pairs of unknown truth" if meaning is None else f"{len(validation)} validation pairs"
         raise InputError(f"{path} has {fault}; a calibration needs {LEAST} validation pairs of known truth")
-    reader = captioner.reader(search, grammar, phrases)
+    reader = captioner.reader(search, grammar, own)
     familiar = collecting.familiar_with(of_split(pairs, "train"), store) if kind == GRID else None
 
     def collected(subset: list[Pair]) -> Collected:
@@ -79,7 +80,7 @@ def on_validation(captioner: PairCaptioner, lab: Path, search: Search) -> Calibr
         signals=list(NAMES),
         meaning=meaning,
         grammar=grammar,
-        phrases=list(phrases),
+        phrases=own,
         beam=search.beam,
         length_penalty=search.length_penalty,
         pairs=len(fitting.pairs),

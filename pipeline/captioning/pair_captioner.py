@@ -1,6 +1,6 @@
 """Caption image pairs with trained weights, using the features and vocabulary of the training."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from pipeline.features.backbone_weights import input_shape
 from pipeline.io import content_hashes
 from pipeline.io.errors import InputError
 from pipeline.io.provenance import sha256 as content_hash
-from pipeline.scoring.accuracy import says_no_change
+from pipeline.scoring.no_change import says_no_change
 from pipeline.text import vocabularies
 from pipeline.text.vocabularies import Vocabulary
 from pipeline.weights import trained_model
@@ -237,14 +237,14 @@ class PairCaptioner:
             )
         return self.calibration
 
-    def reader(self, search: Search, grammar: bool, phrases: Sequence[str]) -> Reader:
+    def reader(self, search: Search, grammar: bool, own: Collection[str]) -> Reader:
         """Return a Reader of this model. A Reader writes captions together with their signals (signals.py).
 
-        If `grammar` is True, captions follow the grammar of coloured solids. A caption that contains one of
-        `phrases` reports no change.
+        If `grammar` is True, captions follow the grammar of coloured solids. `own` has the sentences of the
+        dataset that report no change.
         """
         method = searching(search.beam, search.length_penalty)
-        return Reader(self.model, self.vocabulary, method, grammar, phrases)
+        return Reader(self.model, self.vocabulary, method, grammar, own)
 
     @torch.inference_mode()
     def ranked_of_squashed(self, pairs: Sequence[Squashed], count: int, search: Search) -> list[list[Ranked]]:

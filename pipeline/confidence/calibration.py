@@ -4,7 +4,7 @@ The probability is computed from the caption's signals (signals.py). `commands.c
 which can be part of a package of weights. The file has only numbers and names, no code.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -45,7 +45,7 @@ class Calibration(Strict):
     signals: list[str]
     meaning: Meaning
     grammar: bool  # captions follow the grammar of coloured solids
-    phrases: list[str]  # a caption that contains one reports no change
+    phrases: list[str]  # sentences of the dataset that report no change, besides those in English
     beam: Annotated[int, Field(ge=1, le=64)]
     length_penalty: Annotated[float, Field(ge=0)]
     pairs: int  # number of pairs to which the probability was fitted
@@ -98,13 +98,14 @@ def meaning_of(pairs: Sequence[Pair], grammar: bool) -> Meaning | None:
     return "change" if any(pair.changed is not None for pair in pairs) else None
 
 
-def correct(caption: str, pair: Pair, meaning: Meaning, phrases: Sequence[str]) -> bool | None:
+def correct(caption: str, pair: Pair, meaning: Meaning, own: Collection[str]) -> bool | None:
     """Return True if a caption is correct by the criterion `meaning`, False if it is wrong.
 
-    `meaning_of` explains the criteria. `phrases` are texts that report no change. Returns None if the
-    pair lacks the facts that the criterion needs, such as its scene.
+    `meaning_of` explains the criteria. `own` has the dataset's sentences of no change
+    (no_change.sentences_of). Returns None if the pair lacks the facts that the criterion needs, such as its
+    scene.
     """
     if meaning == "true":
-        verdict = judge(caption, pair, phrases)
+        verdict = judge(caption, pair)
         return None if verdict is None else verdict.true
-    return agrees(caption, pair, phrases) if meaning == "agrees" else right(caption, pair.changed, phrases)
+    return agrees(caption, pair) if meaning == "agrees" else right(caption, pair.changed, own)

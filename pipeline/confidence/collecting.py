@@ -78,7 +78,7 @@ def collect(
         captions += reader.captions(before, after)
         distances.append(familiar.distances(before, after) if familiar else np.empty((len(before), 0)))
     verdicts = [
-        correct(caption.caption, pair, meaning, reader.phrases)
+        correct(caption.caption, pair, meaning, reader.own)
         for caption, pair in zip(captions, pairs, strict=True)
     ]
     judged = [position for position, verdict in enumerate(verdicts) if verdict is not None]

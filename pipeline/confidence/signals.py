@@ -3,7 +3,7 @@
 B: pairs; L: tokens of the longest caption; V: size of the vocabulary; S: number of signals, len(NAMES).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import astuple, dataclass, fields
 
 import numpy as np
@@ -14,7 +14,7 @@ from models.common.captioner import Captioner, Difference
 from pipeline.datasets.schema import CHANGE, NO_CHANGE
 from pipeline.decoding.beam_search import Candidate, n_best
 from pipeline.decoding.decode_split import Search
-from pipeline.scoring.accuracy import PHRASES, says_no_change
+from pipeline.scoring.no_change import says_no_change
 from pipeline.scoring.reversal import agreement, reverse
 from pipeline.scoring.sentences import Claims, Sentence, contradicts
 from pipeline.text.vocabularies import END, START, Vocabulary
@@ -96,15 +96,15 @@ class Reader:
 
     Some signals compare the caption with another caption that the model writes for the same pair. If
     `grammar` is True, captions follow the grammar of coloured solids, and all their claims are compared.
-    Otherwise, the comparison is only whether both captions report a change. A caption that contains one
-    of `phrases` reports no change.
+    Otherwise, the comparison is only whether both captions report a change. `own` has the sentences of the
+    dataset that report no change (no_change.sentences_of).
     """
 
     model: Captioner
     vocabulary: Vocabulary
     search: Search
     grammar: bool = True
-    phrases: Sequence[str] = PHRASES
+    own: Collection[str] = ()
 
     def captions(self, before: Tensor, after: Tensor) -> list[Signalled]:
         """Write the captions of B pairs. `before` and `after` are feature grids or pixels, (B, C, H, W)."""
@@ -127,7 +127,7 @@ class Reader:
             Signalled(
                 side.caption,
                 exchanged_side.caption,
-                not says_no_change(side.caption, self.phrases),
+                not says_no_change(side.caption, self.own),
                 self._signals(side, exchanged_side),
             )
             for side, exchanged_side in zip(*sides, strict=True)
@@ -140,7 +140,7 @@ class Reader:
         yield from map(_Side, captions, scores, leads, beams, memory_norms(difference))
 
     def _signals(self, side: _Side, exchanged: _Side) -> Signals:
-        agreed = agreement(side.caption, exchanged.caption, self.grammar, self.phrases)
+        agreed = agreement(side.caption, exchanged.caption, self.grammar, self.own)
         kind, same_object, exact = (
             agreed.change if value is None else value for value in (agreed.kind, agreed.object, agreed.exact)
         )
@@ -183,7 +183,7 @@ class Reader:
 
         Without a grammar, the only claim is CHANGE or NO_CHANGE.
         """
-        reports_none = says_no_change(caption, self.phrases)
+        reports_none = says_no_change(caption, self.own)
         if reports_none or not self.grammar:
             return Claims(frozenset([NO_CHANGE if reports_none else CHANGE]), {}, {})
         return Sentence.of(caption).claims

@@ -183,8 +183,6 @@ class Decode(Strict):
 class Score(Strict):
     meteor_timeout: Annotated[float, Field(gt=0, le=1_000_000)]
     tokeniser: Literal["ptb", "none"] = "ptb"
-    # a phrase without a letter or digit would be found in every caption
-    no_change_phrases: tuple[Annotated[str, Field(pattern=r"\w")], ...] = Field(strict=False, min_length=1)
 
 
 class Report(Strict):

@@ -128,7 +128,7 @@ def _same(claim: Claim, clause: Clause) -> Claim:
 
 def _change(claim: Claim, _: Clause) -> Claim:
     subject = claim.subject
-    is_about_all = claim.negated and subject is not None and subject.count > 1 and not subject.look
+    is_about_all = claim.negated and (subject is None or (subject.count > 1 and not subject.look))
     if subject is not None and subject.new and not claim.negated:
         return replace(claim, kind="add")  # "the difference is an added cube"
     return Claim(NO_CHANGE, subject, text=claim.text) if is_about_all else claim

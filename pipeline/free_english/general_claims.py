@@ -1,5 +1,7 @@
 """Turn clauses that name no single object into claims: "nothing changed", "all colours are the same"."""
 
+import re
+
 from pipeline.datasets.schema import NO_CHANGE
 from pipeline.free_english.claims import Clause
 from pipeline.free_english.phrase import BECOMES, EXISTS, REST, SAME, Claim, Phrase
@@ -23,10 +25,20 @@ def same_aspects(clause: Clause, changed: bool) -> list[Claim]:
     """
     if clause.kind == NO_CHANGE and clause.has("WITH") and not clause.has("DIFFERENCE"):
         return [Claim(NO_CHANGE, text=clause.text)]  # "all are in the same places with the same colours"
+    symbols = " ".join(token.symbol for token in clause.tokens)
+    if re.search(r"\b(?:EVERYTHING|TALLY) (?:COMMA|AND) ", symbols):
+        return [
+            Claim(NO_CHANGE, text=clause.text)
+        ]  # "the objects, their colours and their positions are the same"
     is_about_one_object = clause.has("ITS") or (changed and clause.has("ASPECT"))
     aspects = [token.meaning for token in clause.tokens if token.symbol == "COLOR"]
     aspects += [token.meaning[0] for token in clause.tokens if token.symbol == "ASPECT"]
-    aspects += [VERBS[token.symbol] for token in clause.tokens if token.symbol in VERBS]
+    verbs = [VERBS[token.symbol] for token in clause.tokens if token.symbol in VERBS]
+    if (
+        clause.kind == NO_CHANGE and verbs and aspects and not is_about_one_object
+    ):  # "no removals or colour changes"
+        return [Claim(NO_CHANGE, aspect=" ".join(sorted({*verbs, *aspects})), text=clause.text)]
+    aspects += verbs
     for kinds, owner in (token.meaning for token in clause.tokens if token.symbol == "ASPECTS"):
         if owner == "REST":
             return [Claim(REST, text=clause.text)]

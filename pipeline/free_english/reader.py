@@ -4,6 +4,7 @@ Two claims that state a change only in combination are joined to one claim. Exam
 and "is cyan", or "in the first image" and "not in the second".
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -11,7 +12,7 @@ from pipeline.datasets.schema import NO_CHANGE
 from pipeline.free_english.claims import is_change
 from pipeline.free_english.clauses import Reading
 from pipeline.free_english.forms import phrases
-from pipeline.free_english.phrase import AFTER, BECOMES, EXISTS, SAME, SIT, STATE, Claim, Phrase, Place
+from pipeline.free_english.phrase import AFTER, BECOMES, EXISTS, REST, SAME, SIT, STATE, Claim, Phrase, Place
 from pipeline.free_english.tokens import plain_text, sentences
 
 CONTENT = {"NP", "VALUE", "ASPECT", "ASPECTS", "PLACE", "COLOR", "ATTR", "NOUN", "NOT", "NO", "NOTHING"}
@@ -20,6 +21,10 @@ CONTENT |= {"LABELADD", "LABELDROP", "LABELMOVE", "EVENTADD", "EVENTDROP", "EVEN
 CONTENT |= {"CAST", "RESULT", "MAKING", "LOSTSHINE", "CONCERNS", "REPLACES", "VETO"}
 CONTENT |= {"CHANGED", "BECAME", "PAINTED", "REPLACED", "OTHERWISE", "NOLONGER", "LACKS", "GAINED", "OCCUR"}
 """A sentence without any of these symbols, such as "let me compare the images", claims nothing."""
+
+
+OTHERS = re.compile(r"\b(?:else|others?|otherwise|rest|remaining|remainder|further|more|nearly|almost)\b")
+"""Words of a claim about the other objects: "everything else is there"."""
 
 
 def read(text: str) -> list[Claim]:
@@ -64,7 +69,19 @@ def _together(claims: Sequence[Claim]) -> list[Claim]:
             result.append(replace(claim, kind=kind, negated=False, when=""))
         else:
             result.append(claim)
-    return result
+    return _denied(result) or result
+
+
+def _denied(claims: Sequence[Claim]) -> list[Claim]:
+    """Return claims of no change for "all objects are still there, and none has changed its colour"; else [].
+
+    These words deny that objects were removed, and that a property changed, and claim nothing else.
+    """
+    present = [claim for claim in claims if claim.kind == REST and not OTHERS.search(claim.text)]
+    same = [claim for claim in claims if claim.kind == SAME and claim.subject is None and not claim.negated]
+    if present and same and len(present) + len(same) == len(claims):
+        return [Claim(NO_CHANGE, text=claim.text) for claim in claims]
+    return []
 
 
 def _aspects(claim: Claim) -> list[Claim]:

@@ -55,7 +55,7 @@ class JudgedClaim:
         return "unreadable" if NOT_PARSED in self.faults else "wrong" if self.faults else "correct"
 
 
-def judge_free(text: str, pair: Pair, _: Sequence[str] = ()) -> Verdict | None:
+def judge_free(text: str, pair: Pair) -> Verdict | None:
     """Return the verdict on a text by the pair's scene, or None if the scene is unknown.
 
     Raises InputError for a pair whose scene lacks the changed object.
@@ -122,11 +122,10 @@ def _is_open_place(place: Place) -> bool:
     return (place.relation == "rank" and not place.side) or any(map(_is_open, place.others))
 
 
-def agreement(text: str, pair: Pair, _: Sequence[str] = ()) -> Verdict | None:
+def agreement(text: str, pair: Pair) -> Verdict | None:
     """Return the verdict on a text, which compares its claims with the pair's references.
 
-    The verdict is None if the references name no kind of change. The third argument is not used.
-    It exists because other judges have it.
+    The verdict is None if the references name no kind of change.
     """
     truth = of_pair(pair, [Sentence.of(caption) for caption in pair.captions])
     if not truth.kinds:

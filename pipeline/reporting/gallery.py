@@ -7,7 +7,7 @@ H, W: rows and columns of the grid of cells. K: number of blocks of the image en
 import base64
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ from pipeline.features.preprocessing import read_unchanged
 from pipeline.io.errors import InputError
 from pipeline.reporting.dataset_results import Results, ScoredRun
 from pipeline.scoring import truth
-from pipeline.scoring.accuracy import says_no_change
+from pipeline.scoring.no_change import says_no_change, sentences_of
 from pipeline.statistics.pair_scores import ScoredPair
 
 LEVELS = 255  # the byte of a map's largest value
@@ -112,6 +112,7 @@ def gallery(results: Results, params: Params) -> dict[str, Any]:
     Only the runs with the first seed are shown.
     """
     runs = [run for run in results.runs if run.seed == params.seeds[0]]
+    own = sentences_of(results.test)
     scores = [score for run in runs for score in run.scores.values()]
     all_attended = [attended for run in runs for attended in run.attended.values()]
     pairs_by_kind = {KINDS.get(kind, str(kind)): (kind, pairs) for kind, pairs in results.gallery.items()}
@@ -125,7 +126,7 @@ def gallery(results: Results, params: Params) -> dict[str, Any]:
 
     return {
         "cards": [
-            _card(pair, name, results, runs, params)
+            _card(pair, name, results, runs, own)
             for name, (_, pairs) in pairs_by_kind.items()
             for pair in pairs
         ],
@@ -161,10 +162,13 @@ def _weighed(runs: Sequence[ScoredRun]) -> dict[tuple[str, ...], list[str]]:
 
 
 def _card(
-    pair: Pair, kind: str, results: Results, runs: Sequence[ScoredRun], params: Params
+    pair: Pair, kind: str, results: Results, runs: Sequence[ScoredRun], own: Collection[str]
 ) -> dict[str, Any]:
-    """Return the data of a pair's card, with images and captions; `kind`: shown name of the change type."""
-    predictions = [_prediction(pair, run, params.score.no_change_phrases) for run in runs]
+    """Return the data of a pair's card, with images and captions.
+
+    `kind` is the shown name of the change type. `own` has the dataset's sentences of no change.
+    """
+    predictions = [_prediction(pair, run, own) for run in runs]
     maps = {run.model: embedded(run.attended[pair.pair_id]) for run in runs}
 
     def models_with(verdict: str, value: bool) -> str:
@@ -202,10 +206,10 @@ def embedded_image(results: Results, name: str) -> EmbeddedImage:
     return EmbeddedImage(f"data:image/jpeg;base64,{encoded}", *thumbnail.size, original)
 
 
-def _prediction(pair: Pair, run: ScoredRun, phrases: Sequence[str]) -> dict[str, Any]:
+def _prediction(pair: Pair, run: ScoredRun, own: Collection[str]) -> dict[str, Any]:
     """Return a model's caption of a pair, and the verdict on the caption, for the page.
 
-    `phrases` are texts that report no change. Two keys of the result are verdicts, which are None if
+    `own` has the dataset's sentences of no change. Two keys of the result are verdicts, which are None if
     unknown:
     - `right`: True if the caption is right about change or no change
     - `true`: True if the caption is true by the pair's scene; without a scene, True if the caption agrees
@@ -213,13 +217,13 @@ def _prediction(pair: Pair, run: ScoredRun, phrases: Sequence[str]) -> dict[str,
     """
     caption, score = run.captions[pair.pair_id], run.scores[pair.pair_id]
     attended = run.attended[pair.pair_id]
-    verdict = truth.judge(caption, pair, phrases)
+    verdict = truth.judge(caption, pair)
     wrong = () if verdict is None else verdict.wrong
     return {
         "model": run.model,
         "words": caption.split(),
         "cider_d": f"{100 * score.cider_d:.1f}",
-        "says": "no change" if says_no_change(caption, phrases) else "change",
+        "says": "no change" if says_no_change(caption, own) else "change",
         "right": score.right,
         "true": _is_true(score),
         "judged": _verdict_text(score, wrong),

@@ -1,47 +1,19 @@
 """Accuracy of captions: change or no change, and the attributes of the changed object."""
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from pipeline.datasets.schema import Pair
+from pipeline.scoring.no_change import says_no_change
 from pipeline.scoring.tokenizer import one_line
 from pipeline.tabletop.words import MEANINGS, NOUNS, VERB_PHRASES
 
-PHRASES = ("no change", "no difference", "nothing", "identical", "the same as before", "remains the same")
-"""Phrases that report no change: the value of score.no_change_phrases in params.yaml.
 
-Training and the demo use this constant, because they do not have that setting.
-"""
-ADJECTIVES = "visible|obvious|apparent|noticeable|significant|clear|real"
-VERBS = "see|find|notice|spot|detect|observe|identify"
-
-
-def says_no_change(caption: str, phrases: Sequence[str]) -> bool:
-    """Return True if the caption contains one of `phrases`, in upper or lower case.
-
-    A match must begin at the start of a word, but can end inside a word. A phrase "no X" also matches
-    three longer forms: "no visible X" (an adjective of ADJECTIVES), "not see any X" (any word instead
-    of "see"), and "not see a X" (a verb of VERBS). "cannot" or "n't" can replace "not".
-    """
-    text = one_line(caption).lower()
-    return any(re.search(_pattern(one_line(phrase).lower()), text) for phrase in phrases)
-
-
-def _pattern(phrase: str) -> str:
-    if not phrase.startswith("no "):
-        return rf"(?<!\w){re.escape(phrase)}"
-    noun = re.escape(phrase.removeprefix("no "))
-    not_seen = rf"(?:(?<!\w)not|(?<!\w)cannot|n['’]t) (?:\w+ any|(?:{VERBS}) an?)"
-    negation = rf"(?<!\w)no|{not_seen}"
-    return rf"(?:{negation}) (?:(?:{ADJECTIVES}) )?{noun}"
-
-
-def right(caption: str, changed: bool | None, phrases: Sequence[str]) -> bool | None:
+def right(caption: str, changed: bool | None, own: Collection[str] = ()) -> bool | None:
     """Return True if the caption correctly reports a change or no change; None if `changed` is unknown.
 
-    A caption reports no change if it contains one of `phrases`, and otherwise a change.
+    `own` has the sentences of the dataset that report no change (no_change.sentences_of).
     """
-    return None if changed is None else says_no_change(caption, phrases) != changed
+    return None if changed is None else says_no_change(caption, own) != changed
 
 
 def share(answers: Iterable[bool | None]) -> float | None:

@@ -13,11 +13,12 @@ from pipeline.io.outputs import write_json, write_json_lines, write_text
 from pipeline.scoring import accuracy, metric_names, reversal
 from pipeline.scoring.corpus import TOTAL, Scores, score
 from pipeline.scoring.metric_names import AGREES, FAULTS, FITS, JUDGED, NOT_JUDGED, TRUE
+from pipeline.scoring.no_change import sentences_of
 from pipeline.scoring.sentences import STRICT
 from pipeline.scoring.subsets import subsets
 from pipeline.scoring.truth import UNREADABLE, Verdict
 
-Judge = Callable[[str, Pair, Sequence[str]], Verdict | None]
+Judge = Callable[[str, Pair], Verdict | None]
 GEOMETRIC = "geometric"  # the grammar of captions that sentences.py parses
 DIGITS = 6  # digits of written numbers; further digits of a logarithm differ between processors
 
@@ -105,7 +106,6 @@ def unread(pair_ids: Sequence[str], captions: Mapping[str, str]) -> list[str]:
 def correctness(
     captions: Mapping[str, str],
     pairs: Sequence[Pair],
-    no_change_phrases: Sequence[str],
     grammar: str | None = None,
     outside: bool = False,
     reader: tuple[Judge, Judge] = STRICT,
@@ -119,7 +119,6 @@ def correctness(
     A caption that cannot be parsed counts as false. There is one exception: if `outside` is True and
     the caption has at least one word, its truth is unknown, and the pair is marked as not judged.
 
-    no_change_phrases: a caption that contains one of these phrases reports no change
     grammar: the grammar of the dataset's captions
     outside: True for captions of a model that was not trained on the dataset's grammar
     reader: two functions that judge a caption: the first by the scene, the second by the references
@@ -129,11 +128,12 @@ def correctness(
     by_scene, by_references = reader
     truths: dict[str, dict[str, Any]] = {}
     right: dict[str, bool | None] = {}
+    own = sentences_of(pairs)
     for pair in pairs:
         caption = captions[pair.pair_id]
-        verdict, agreement = by_scene(caption, pair, no_change_phrases), None
+        verdict, agreement = by_scene(caption, pair), None
         if verdict is None and grammar == GEOMETRIC:
-            agreement = by_references(caption, pair, no_change_phrases)
+            agreement = by_references(caption, pair)
         is_unreadable = UNREADABLE in [judgement.faults for judgement in (verdict, agreement) if judgement]
         not_judged = outside and is_unreadable and bool(re.search(r"\w", caption))
         if not_judged:
@@ -148,9 +148,9 @@ def correctness(
         }
         if exchanged:
             both = caption, exchanged[pair.pair_id]
-            truth |= reversal.named(reversal.agreement(*both, grammar == GEOMETRIC, no_change_phrases))
+            truth |= reversal.named(reversal.agreement(*both, grammar == GEOMETRIC, own))
         truths[pair.pair_id] = truth | ({NOT_JUDGED: True} if not_judged else {})
-        right[pair.pair_id] = accuracy.right(caption, pair.changed, no_change_phrases)
+        right[pair.pair_id] = accuracy.right(caption, pair.changed, own)
     judged_pairs = [pair for pair in pairs if NOT_JUDGED not in truths[pair.pair_id]]
     return Correctness(truths, right, accuracy.attributes(captions, judged_pairs))
 

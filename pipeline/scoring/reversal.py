@@ -4,12 +4,12 @@
 compared by their claims (sentences.py), so synonyms and the choice of attributes do not matter.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, fields
 
 from pipeline.datasets.schema import CHANGE_TYPES, EXCHANGED
-from pipeline.scoring.accuracy import PHRASES, says_no_change
 from pipeline.scoring.metric_names import REVERSED
+from pipeline.scoring.no_change import says_no_change
 from pipeline.scoring.sentences import NONE, Claims, Sentence, Values
 from pipeline.scoring.truth import CHANGED
 
@@ -46,15 +46,13 @@ def reverse(claims: Claims) -> Claims:
     return Claims(kinds, look, value)
 
 
-def agreement(
-    caption: str, exchanged: str, grammar: bool = True, phrases: Sequence[str] = PHRASES
-) -> Agreement:
+def agreement(caption: str, exchanged: str, grammar: bool = True, own: Collection[str] = ()) -> Agreement:
     """Compare the caption of (before, after) with the caption `exchanged` of (after, before).
 
-    `grammar` is True if sentences.py can parse the captions. Otherwise, only Agreement.change is known. A
-    caption with one of `phrases` reports no change.
+    `grammar` is True if sentences.py can parse the captions. Otherwise, only Agreement.change is known.
+    `own` has the sentences of the dataset that report no change (no_change.sentences_of).
     """
-    reports_none, exchanged_none = (says_no_change(text, phrases) for text in (caption, exchanged))
+    reports_none, exchanged_none = (says_no_change(text, own) for text in (caption, exchanged))
     if not grammar or reports_none or exchanged_none:
         same = reports_none == exchanged_none
         return Agreement(same, same, same, same) if grammar else Agreement(same)

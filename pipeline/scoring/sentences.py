@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from pipeline.datasets.schema import CHANGE_TYPES, NO_CHANGE, Pair
-from pipeline.scoring.accuracy import says_no_change
+from pipeline.scoring.no_change import says_no_change, sentences_of
 from pipeline.scoring.truth import UNREADABLE, Verdict, judge
 from pipeline.tabletop.words import CUES, MEANINGS, NEW_VALUE, NOUNS
 
@@ -138,7 +138,7 @@ def contradicts(candidate: Claims, truth: Claims) -> bool:
     )
 
 
-def agrees(caption: str, pair: Pair, phrases: Sequence[str]) -> bool | None:
+def agrees(caption: str, pair: Pair) -> bool | None:
     """Return True if the caption agrees with the pair's references, and False if it does not.
 
     A caption agrees if all of these are true:
@@ -149,15 +149,14 @@ def agrees(caption: str, pair: Pair, phrases: Sequence[str]) -> bool | None:
       no other. For example, a caption with "red ball" does not agree if a reference says "blue ball".
     - A reference names the same new value, such as "blue" in "turned blue", if the caption names one.
 
-    If the pair is unchanged, the caption must instead contain one of `phrases`, which are texts that
-    report no change, such as "no difference". Returns None if neither the dataset nor a reference tells
-    the kind of change.
+    If the pair is unchanged, the caption must instead report no change (no_change.py). Returns None if
+    neither the dataset nor a reference tells the kind of change.
     """
     truth = of_pair(pair, [Sentence.of(text) for text in pair.captions])
     if not truth.kinds:
         return None
     if NO_CHANGE in truth.kinds:
-        return says_no_change(caption, phrases)
+        return says_no_change(caption, sentences_of([pair]))
     sentence = Sentence.of(caption)
     claims = sentence.claims
     if not sentence.subject or not claims.kinds or not claims.kinds <= truth.kinds:
@@ -166,22 +165,22 @@ def agrees(caption: str, pair: Pair, phrases: Sequence[str]) -> bool | None:
     return same_look and all(values <= truth.value.get(name, NONE) for name, values in claims.value.items())
 
 
-def agreement(caption: str, pair: Pair, phrases: Sequence[str]) -> Verdict | None:
+def agreement(caption: str, pair: Pair) -> Verdict | None:
     """Return the verdict on a caption: true if the caption agrees with the pair's references, else false.
 
-    `phrases` are texts that report no change, such as "no difference". The result is None if neither
-    the dataset nor a reference tells the kind of change. A false caption is unreadable if it contains
-    none of `phrases`, and does not name both a kind of change and an object. Such a caption has
+    The result is None if neither the dataset nor a reference tells the kind of change. A false caption is
+    unreadable if it does not report no change, and does not name both a kind of change and an object. Such
+    a caption has
     the fault UNREADABLE. If a model was not trained on the grammar of the dataset's captions, scoring
     treats its unreadable captions as not judged, instead of false.
     """
-    agreed = agrees(caption, pair, phrases)
+    agreed = agrees(caption, pair)
     if agreed is None:
         return None
     if agreed:
         return Verdict(True, True)
     sentence = Sentence.of(caption)
-    is_readable = says_no_change(caption, phrases) or (sentence.subject and sentence.claims.kinds)
+    is_readable = says_no_change(caption) or (sentence.subject and sentence.claims.kinds)
     return Verdict(False, False, (caption,), "" if is_readable else UNREADABLE)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from pipeline.datasets.schema import NO_CHANGE, Pair, Placed, SceneFacts, changed_objects
 from pipeline.io.errors import InputError
-from pipeline.scoring.accuracy import PHRASES, says_no_change
+from pipeline.scoring.no_change import says_no_change
 from pipeline.scoring.tokenizer import one_line
 from pipeline.tabletop import words
 from pipeline.tabletop.words import MEANINGS, NOUNS, VERB_PHRASES, Point, relations
@@ -69,19 +69,19 @@ class Verdict:
     faults: str = ""  # letters of all faults, in the order of FAULTS; empty if the judge names none
 
 
-def judge(caption: str, pair: Pair, phrases: Sequence[str] = PHRASES) -> Verdict | None:
+def judge(caption: str, pair: Pair) -> Verdict | None:
     """Check a caption against the pair's scene; None if the scene is unknown.
 
     A caption of a changed pair is true if its subject, with its relation, fits only the changed object,
     and if the kind of change and the new value are true. The subject is checked in the after image for
-    an added object, else in the before image. A caption of an unchanged pair is true if it contains one
-    of `phrases`, such as "no change", and no word for a size, colour, material or shape (OF_OBJECTS),
-    such as "red" or "cube". Raises InputError for a pair whose scene lacks the changed object.
+    an added object, else in the before image. A caption of an unchanged pair is true if it reports no change
+    (no_change.py), and has no word for a size, colour, material or shape (OF_OBJECTS), such as "red" or
+    "cube". Raises InputError for a pair whose scene lacks the changed object.
     """
     if pair.scene is None or pair.change_type is None:
         return None
     text = one_line(caption).rstrip(" .")
-    reports_none, sentence = says_no_change(text, phrases), SENTENCE.fullmatch(text)
+    reports_none, sentence = says_no_change(text), SENTENCE.fullmatch(text)
     if pair.change_type == NO_CHANGE:
         if reports_none and not OF_OBJECTS & set(re.findall(r"\w+", text.lower())):
             return Verdict(true=True, fits=True)

@@ -31,8 +31,8 @@ from pipeline.compute import devices
 from pipeline.datasets.schema import NO_CHANGE, Pair, exchanged
 from pipeline.decoding.greedy import evaluating, greedy, sample
 from pipeline.io.errors import InputError
-from pipeline.scoring.accuracy import PHRASES, says_no_change
 from pipeline.scoring.metrics import LONGEST, SIGMA, Ngram, bigrams, ngrams
+from pipeline.scoring.no_change import says_no_change, sentences_of
 from pipeline.scoring.sentences import agrees
 from pipeline.scoring.truth import judge
 from pipeline.text.vocabularies import NULL, START, Vocabulary
@@ -72,7 +72,7 @@ def agreement(pairs: Sequence[Pair], captions: Sequence[str], false_alarm: float
     rewards = []
     for pair, caption in zip(pairs, captions, strict=True):
         false_reward = 1.0 - false_alarm if pair.change_type == NO_CHANGE else 0.0
-        rewards.append(1.0 if agrees(caption, pair, PHRASES) else false_reward)
+        rewards.append(1.0 if agrees(caption, pair) else false_reward)
     return rewards
 
 
@@ -212,7 +212,8 @@ class SelfCritical:
             captions = [self.vocabulary.decode(row) for row in words.tolist()]
             rewards = self._rewards(pairs, captions, self.samples).to(words.device)  # (B, K)
             advantage = rewards - self._baseline(model, difference, pairs, rewards)
-        reports_change = torch.tensor([float(not says_no_change(caption, PHRASES)) for caption in captions])
+        own = sentences_of(pairs)
+        reports_change = torch.tensor([float(not says_no_change(caption, own)) for caption in captions])
         lengths = (words != NULL).sum(-1)
         means = dict(zip(MEASURES, (rewards, -log_p, lengths, reports_change), strict=True))
         caption_count = total(torch.tensor(float(len(words)), device=words.device))

@@ -81,9 +81,38 @@ def test_without_scenes_the_references_are_compared(place, capsys):
     assert rows(capsys.readouterr().out)["unchanged"][1] == "100.0"
     row = json.loads((place / "row.json").read_text())
     assert (row["judged_by"], row["true"]["color"]["value"]) == ("references", 1.0)
+    false = ["the red ball is gone"] * 4
+    results = [{"id": pair.pair_id, "caption": said} for pair, said in zip(PAIRS, false, strict=True)]
+    (place / "false.json").write_text(json.dumps(results))
+    capsys.readouterr()
+    succeed(place, "judge false.json --pairs pairs.jsonl --row row.json")
+    said = " ".join(capsys.readouterr().out.split())
+    assert "faults (captions)" not in said
+    assert "no faults are named for 4 false captions" in said
+    assert json.loads((place / "row.json").read_text())["faults_of_changed"] is None
     unknown = [replace(each, change_type=None, captions=("the ball looks nice",)) for each in bare]
     write_pairs(place / "pairs.jsonl", unknown)
     refuse(place, "judge answers.jsonl --pairs pairs.jsonl", "pair color.png has no scene")
+
+
+def test_thoughts_and_nulls_are_no_answers(place, capsys):
+    said = [f"<think>\nThe red ball moved.\n</think>\n\n**Answer:** {SAID[0]}", None, f"<think>\n{SAID[2]}"]
+    rows_of = [
+        {"id": pair.pair_id, "caption": pair.captions[0], "output": text}
+        for pair, text in zip(PAIRS, [*said, SAID[3]], strict=True)
+    ]
+    (place / "outputs.json").write_text(json.dumps(rows_of))
+    refuse(place, "judge outputs.json --pairs pairs.jsonl --reader free", "outputs.json")
+    capsys.readouterr()
+    out = "--key output --out v.jsonl --row row.json"
+    succeed(place, f"judge outputs.json --pairs pairs.jsonl --reader free {out}")
+    printed = capsys.readouterr().out
+    assert "unreadable: 2 of 4 captions" in printed
+    assert "2 of these are no answer" in printed
+    assert json.loads((place / "row.json").read_text())["missing"] == 2
+    verdicts = [json.loads(line) for line in (place / "v.jsonl").read_text().split("\n") if line]
+    assert [each["true"] for each in verdicts] == [True, False, False, False]
+    assert [each["caption"] for each in verdicts[:3]] == [SAID[0], "", ""]
 
 
 def test_wrong_arguments_are_refused(place):

@@ -48,7 +48,7 @@ def test_the_committed_file(tmp_path):
         ("features", None, "the key features is missing"),
         ("train.batch", "16", "train.batch"),
         ("train.batch", 10**9, "train.batch"),
-        ("score.no_change_phrases", ["no change", "."], "score.no_change_phrases.1"),
+        ("score.no_change_phrases", ["no change"], "unknown key score.no_change_phrases"),
         ("tabletop.max_objects", 2, "min_objects exceeds max_objects"),
         ("tabletop.viewpoint.tabletop", "wild", "tabletop.viewpoint.tabletop"),
         ("tabletop.datasets", ["clevr_dc"], "tabletop.datasets names 'clevr_dc'"),

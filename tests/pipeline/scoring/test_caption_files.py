@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 
 from pipeline.datasets.schema import Pair
 from pipeline.io.errors import InputError
-from pipeline.scoring.caption_files import read_predictions, read_references, read_results, read_scores
+from pipeline.scoring.caption_files import (
+    read_answers,
+    read_predictions,
+    read_references,
+    read_results,
+    read_scores,
+)
 from tests.hostile import refused
 
 PAIRS = [Pair(f"{n}.png", str(n), "test", "a", "b", ("x",)) for n in (0, 1)]
@@ -34,6 +40,10 @@ NAMED = {
     "JSON lines, id and prediction": lines(rows("id", "prediction")),
     "a JSON list over several lines": json.dumps(rows("question_id", "response"), indent=1),
     "id -> text": json.dumps(TEXTS, indent=1),
+    "CSV with semicolons and capitals": "ID;Prediction\n0.png;the cube, red, moved\n1.png;no change\n",
+    "Excel's first line": "sep=;\nid;caption;\n0.png;the cube, red, moved;\n1.png;no change;\n",
+    "a space after the comma": 'id, prediction\n0.png, "the cube, red, moved"\n1.png, no change\n',
+    "JSON lines with \\r\\n": lines(rows("id", "prediction")).replace("\n", "\r\n"),
     "CSV": 'id,prediction\n0.png,"the cube, red, moved"\n1.png,no change\n',
     "lmms-eval": lines(LOG),
     "lmms-eval, one JSON": json.dumps({"args": {}, "logs": LOG}),
@@ -44,6 +54,17 @@ BY_PLACE = {
     "VLMEvalKit, json": json.dumps(
         [{"index": n, "image_id": name, "prediction": said} for n, (name, said) in enumerate(TEXTS.items())]
     ),
+}
+
+
+SEVERAL = {
+    "two answers": lines(
+        {"id": name, "caption": "a reference", "response": said} for name, said in TEXTS.items()
+    ),
+    "a null": lines({"id": name, "answer": "x", "response": None} for name in TEXTS),
+    "another key in another row": lines([{"id": "0.png", "pred": "x"}, {"id": "1.png", "answer": "x"}]),
+    "two columns": "id,answer,prediction\n0.png,x,y\n1.png,x,y\n",
+    "generated_text": lines({"id": name, "caption": "x", "generated_text": "y"} for name in TEXTS),
 }
 
 
@@ -81,7 +102,7 @@ WRONG = {
     "no text": (lines([{"id": "0.png", "note": "x"}]), "entry 1 has no text"),
     "a text that is none": (lines([{"id": "0.png", "caption": None}]), "entry 1 has no text"),
     "a pair that has an error": (lines([{"pair_id": "b", "error": "b.png cannot"}]), "(b.png cannot)"),
-    "an empty answer": (lines([{"id": "0.png", "resps": [[]]}]), "entry 1 has no answer"),
+    "an empty answer": (lines([{"id": "0.png", "resps": [[]]}]), "entry 1: resps is []"),
     "no object": ("[1, 2]", "no objects"),
     "half a file": ('{"id": "0.png", "caption"', "is not valid JSON"),
     "half a character": ('[{"id": 2, "caption": "\\ud800"}]', "holds half a character"),
@@ -99,6 +120,79 @@ def test_a_wrong_file_is_refused_by_name(file, content, said):
     found = refused(lambda: read_results(path))
     assert said in found
     assert str(path) in found
+
+
+@pytest.mark.parametrize("text", SEVERAL.values(), ids=SEVERAL)
+def test_of_several_keys_the_user_names_one(file, text):
+    path = file(text)
+    for read in (read_predictions, read_answers):
+        assert "--key" in refused(lambda read=read: read(path, PAIRS))
+    assert "--key" in refused(lambda: read_results(path))
+    assert "'verdict'" in refused(lambda: read_results(path, key="verdict"))
+
+
+def test_the_named_key_is_read_and_no_other(file):
+    path = file(SEVERAL["two answers"])
+    assert read_predictions(path, PAIRS, "response") == read_results(path, key="response") == TEXTS
+    path = file(SEVERAL["another key in another row"])
+    assert f"{path}, entry 2" in refused(lambda: read_answers(path, PAIRS, "pred"))
+    assert read_predictions(file(NAMED["CSV with semicolons and capitals"]), PAIRS, "Prediction") == TEXTS
+    scores = lines({"id": name, "score": 2, "verdict": True} for name in TEXTS)
+    assert "score, verdict" in refused(lambda: read_scores(file(scores), PAIRS))
+    assert [*read_scores(file(scores), PAIRS, "verdict").values()] == [1, 1]
+
+
+@pytest.mark.parametrize("missing", ["null", "NaN", '""'])
+def test_a_null_is_a_missing_answer(file, missing):
+    path = file(f'[{{"id": "0.png", "caption": {missing}}}, {{"id": "1.png", "caption": "x"}}]')
+    assert read_answers(path, PAIRS) == {"0.png": "", "1.png": "x"}
+    log = lines([{"doc_id": 0, "resps": [[None]]}, {"doc_id": 1, "resps": [["x"]]}])
+    assert read_answers(file(log), PAIRS) == {"0.png": "", "1.png": "x"}
+
+
+@pytest.mark.parametrize("end", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c"])
+def test_only_a_newline_ends_a_row(file, end):
+    said = {"0.png": f"the cube{end}moved", "1.png": "x"}
+    raw = "".join(f'{{"id": "{name}", "caption": "{text}"}}\n' for name, text in said.items())
+    if end >= "\x20":  # JSON allows no control characters in texts
+        assert read_predictions(file(raw), PAIRS) == said
+    table = "".join(f"{name},{text}\n" for name, text in said.items())
+    assert read_predictions(file(f"id,caption\n{table}"), PAIRS) == said
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        (('"The cube" moved', "x"), ('"The cube" moved', "x")),
+        (('"The cube', 'moved"'), ('"The cube', 'moved"')),
+        (('"The ""cube""\nmoved"', '"x"'), ('The "cube"\nmoved', "x")),
+        (('5" wide', "x"), ('5" wide', "x")),
+    ],
+)
+def test_quotation_marks_in_a_tsv(file, fields, expected):
+    rows = "".join(f"{n}\t{field}\n" for n, field in enumerate(fields))
+    assert read_predictions(file(f"index\tprediction\n{rows}"), PAIRS) == dict(
+        zip(TEXTS, expected, strict=True)
+    )
+
+
+@pytest.mark.parametrize("head", ["id,caption,caption", "ID,Caption,caption ", "id,id,caption"])
+def test_a_column_named_twice_is_refused(file, head):
+    assert "more than once" in refused(lambda: read_results(file(f"{head}\n0.png,a,b\n")))
+
+
+def test_a_position_never_replaces_an_id(file):
+    unknown = [{"index": n, "id": f"{n + 5}.png", "caption": "x"} for n in (0, 1)]
+    for rows_of in (unknown, [{"doc_id": n, "doc": row, "resps": "x"} for n, row in enumerate(unknown)]):
+        said = refused(lambda rows_of=rows_of: read_predictions(file(lines(rows_of)), PAIRS))
+        assert "entry 1: id '5.png'" in said
+    scores = [{"index": n, "pair_id": f"{n + 5}.png", "score": 1} for n in (0, 1)]
+    assert "pair_id '5.png'" in refused(lambda: read_scores(file(lines(scores)), PAIRS))
+    mixed = [{"index": 1, "id": "0.png", "caption": "x"}, {"index": 0, "caption": "y"}]
+    assert "0.png has an entry before" in refused(lambda: read_predictions(file(lines(mixed)), PAIRS))
+    numbered = [Pair(name, name, "test", "a", "b", ("x",)) for name in ("1", "0")]
+    own = lines({"index": n, "caption": str(n)} for n in (0, 1))
+    assert read_predictions(file(own), numbered) == {"1": "1", "0": "0"}  # `index` has the pairs' ids
 
 
 def test_other_pairs_are_named(file):
@@ -171,6 +265,6 @@ def test_wrong_references(file, value, said):
 def test_any_content_is_read_or_refused(tmp_path, content):
     path = tmp_path / "answers"
     path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass"))
-    for read in (read_predictions, read_scores):
+    for read in (read_predictions, read_answers, read_scores):
         with suppress(InputError):
             read(path, PAIRS)

@@ -40,7 +40,7 @@ def test_agreement_of_two_captions(caption, exchanged, found):
 def test_without_a_grammar_only_change_counts():
     assert agreement("a bird is gone", "two people", grammar=False) == Agreement(True)
     assert agreement("nothing happened", "two people", grammar=False) == Agreement(False)
-    assert agreement("tout pareil", "tout pareil", True, ("pareil",)) == ALL
+    assert agreement("tout pareil", "tout pareil", True, {"tout pareil"}) == ALL
 
 
 def values(options):

@@ -24,7 +24,8 @@ from pipeline.reporting.run_curves import Curve, read_curve
 from pipeline.scoring import caption_files, run_files
 from pipeline.scoring.metric_names import CIDER, CORPUS
 from pipeline.statistics import pair_scores
-from pipeline.statistics.pair_scores import Evidence, ScoredPair
+from pipeline.statistics.evidence import Evidence
+from pipeline.statistics.pair_scores import ScoredPair
 
 REMEDY = "run `dvc repro` to make it"
 PRETRAIN = "pretrain"  # folder with the curves of the phases before captioning

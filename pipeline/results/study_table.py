@@ -21,7 +21,7 @@ from pipeline.scoring.subsets import subsets
 from pipeline.statistics import pair_scores
 from pipeline.statistics.bootstrap import MeanSd, over_seeds
 from pipeline.statistics.comparisons import Comparison, compare_all, p_value, signed
-from pipeline.statistics.pair_scores import Evidence
+from pipeline.statistics.evidence import Evidence
 from pipeline.study.study_file import Study, filled
 from pipeline.study.study_runs import RETRIEVAL, Planned, Run, finished
 

@@ -76,17 +76,13 @@ def _check_conditions(before: Any, source: str, now: Any, file: str) -> None:
 
     A condition that one of them does not state, because an earlier version wrote it, is not compared.
     """
-    for name, words in {
-        "tokenizer": "tokenisers",
-        conditions.HASH: "references",
-        "pairs": "numbers of pairs",
-    }.items():
-        values = [
-            {**tree.get("scorers", {}), **tree.get(conditions.KEY, {})}.get(name) for tree in (before, now)
-        ]
-        if None not in values and values[0] != values[1]:
+    words = {"tokeniser": "tokenisers", "pairs": "numbers of pairs", conditions.HASH: "references"}
+    values = conditions.stated(before), conditions.stated(now)
+    for name in words:
+        old, new = (value[name] for value in values)
+        if None not in (old, new) and old != new:
             raise InputError(
-                f"{source} and {file} were scored with different {words}: {values[0]!r} and {values[1]!r}; "
+                f"{source} and {file} were scored with different {words[name]}: {old!r} and {new!r}; "
                 "name a revision that was scored alike"
             )
 

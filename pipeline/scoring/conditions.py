@@ -67,6 +67,16 @@ class Scope:
         }
 
 
+def stated(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tokeniser, the number of pairs and the hash of the references that a metrics.json states.
+
+    A value is None if the file does not state it.
+    """
+    scored = metrics.get(KEY, {})
+    tokeniser = metrics.get("scorers", {}).get("tokenizer")
+    return {"tokeniser": tokeniser, "pairs": scored.get("pairs"), HASH: scored.get(HASH)}
+
+
 def of_phrases(phrases: Sequence[str]) -> str:
     """Return a hash of the phrases that report no change, in any order."""
     return of_json(sorted(set(phrases)))[:DIGITS]

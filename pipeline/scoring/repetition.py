@@ -68,7 +68,11 @@ def read(metrics: Mapping[str, Any]) -> list[Repetition]:
 
     A metrics.json of an earlier version has none.
     """
-    return [Repetition(**metrics[key]) for key in (OVERALL, CHANGED) if key in metrics]
+    entries = [metrics[key] for key in (OVERALL, CHANGED) if key in metrics]
+    return [
+        Repetition(int(entry["pairs"]), int(entry["distinct"]), entry["commonest"], entry["share"])
+        for entry in entries
+    ]
 
 
 def warnings(metrics: Mapping[str, Any]) -> list[str]:

@@ -7,6 +7,9 @@ from pipeline.scoring import conditions, repetition
 from pipeline.scoring.constant_baseline import BEST, BEST_CHANGED
 from pipeline.scoring.metric_names import CORPUS
 
+KEYS = (conditions.KEY, repetition.OVERALL, repetition.CHANGED, BEST, BEST_CHANGED)
+"""Keys of metrics.json from which the lines are made."""
+WARNING = "warning: "
 SHOWN_DIGITS = 12  # of the hash of the references
 
 
@@ -21,9 +24,8 @@ def of_scope(metrics: Mapping[str, Any]) -> list[str]:
         return []
     left_out = f"; left out: {scored['left_out_because']}" if scored["left_out"] else ""
     digits = scored[conditions.HASH][:SHOWN_DIGITS]
-    return [
-        f"{scored['pairs']:,} pairs scored{left_out}; references: {scored['references']}, sha256 {digits}…"
-    ]
+    references = f"references: {scored['references']}, sha256 {digits}…"
+    return [f"{int(scored['pairs']):,} pairs scored{left_out}; {references}"]
 
 
 def of_captions(metrics: Mapping[str, Any]) -> list[str]:
@@ -32,7 +34,7 @@ def of_captions(metrics: Mapping[str, Any]) -> list[str]:
     lines = [each.sentence for each in repetitions]
     if len(lines) == 2:
         lines[1] = f"changed pairs: {lines[1]}"
-    return [*lines, *(f"warning: {text}" for text in repetition.warnings(metrics))]
+    return [*lines, *(f"{WARNING}{text}" for text in repetition.warnings(metrics))]
 
 
 def of_constants(metrics: Mapping[str, Any]) -> list[str]:

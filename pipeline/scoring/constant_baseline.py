@@ -14,7 +14,7 @@ from pipeline.io.errors import InputError
 from pipeline.scoring.metrics import CiderD, counted
 from pipeline.scoring.tokenizer import OF_SCORES, one_line
 
-CANDIDATES, SEARCHED = 50, 300  # sentences and pairs in the search of best_of_references
+CANDIDATES, SEARCHED = 100, 300  # sentences and pairs in the search of best_of_references
 BEST, BEST_CHANGED = "best_constant", "best_constant_changed"  # keys of metrics.json
 
 
@@ -38,26 +38,21 @@ def choose(pairs: Sequence[Pair], candidates: int, timeout: float, tokeniser: st
     references = {key: texts for key, texts in references.items() if texts}
     if not references:
         raise InputError("the split val has no captions to choose a constant caption by; add some")
-    scores = _cider_d([tokens[text] for text in captions], references)
-    best = max(captions, key=lambda text: scores[tokens[text]])  # the first of ties
-    return best, scores[tokens[best]]
-
-
-def _cider_d(candidates: Sequence[str], references: Mapping[str, list[str]]) -> dict[str, float]:
-    """Return candidate -> its CIDEr-D (0 to 10) as the caption of every pair; all texts are tokenised."""
-    grams = counted({text: text for text in candidates}, references)
-    cider, scores = CiderD(dict.fromkeys(references, candidates[0]), references, grams), {}
-    for text in dict.fromkeys(candidates):
+    candidate_tokens = {text: tokens[text] for text in captions}
+    grams = counted(candidate_tokens, references)
+    cider, scores = CiderD(dict.fromkeys(references, tokens[captions[0]]), references, grams), {}
+    for text in dict.fromkeys(candidate_tokens.values()):
         cider.set_captions(dict.fromkeys(references, text))
         scores[text] = float(cider.scores(range(len(references))).mean())
-    return scores
+    best = max(captions, key=lambda text: scores[tokens[text]])  # the first of ties
+    return best, scores[tokens[best]]
 
 
 def best_of_references(references: Mapping[str, list[str]]) -> str:
     """Return the reference sentence that is the best caption of all pairs, by CIDEr-D. Texts are tokenised.
 
-    The search is short: it tries the CANDIDATES commonest sentences, on SEARCHED pairs that are spread
-    evenly. Of equally common sentences, those come first whose words are in most references.
+    The search is short: it tries the CANDIDATES commonest sentences of SEARCHED pairs that are spread evenly.
+    Of equally common sentences, those come first whose words are in most references.
     """
     counts = Counter(chain.from_iterable(references.values()))
     words = Counter(chain.from_iterable(set(text.split()) for text in counts))
@@ -66,10 +61,12 @@ def best_of_references(references: Mapping[str, list[str]]) -> str:
         own = text.split()
         return -counts[text], -sum(words[word] for word in own) / len(own), text
 
-    candidates = sorted(counts, key=rank)[:CANDIDATES]
     keys = [*references]
-    places = range(0, len(keys), -(-len(keys) // SEARCHED))
-    scores = _cider_d(candidates, {keys[place]: references[keys[place]] for place in places})
+    searched = [keys[place] for place in range(0, len(keys), -(-len(keys) // SEARCHED))]
+    own_references = {key: references[key] for key in searched}
+    candidates = sorted(set(chain.from_iterable(own_references.values())), key=rank)[:CANDIDATES]
+    cider = CiderD(dict.fromkeys(searched, candidates[0]), own_references, counted({}, own_references))
+    scores = dict(zip(candidates, cider.of_constants(candidates), strict=True))
     return max(candidates, key=scores.__getitem__)
 
 

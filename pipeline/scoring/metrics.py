@@ -205,6 +205,33 @@ class CiderD:
         sums = [np.bincount(self._pair, similarity[:, n], self._pairs) for n in range(LONGEST)]
         return (np.stack(sums, 1).mean(1) / np.bincount(self._pair) * 10.0)[members]
 
+    def of_constants(self, texts: Sequence[str]) -> list[float]:
+        """Return the corpus's CIDEr-D with each of `texts`, some references, as all pairs' caption.
+
+        The values equal those of `set_captions` and `scores` except for rounding, and are far quicker.
+        """
+        weight = self._weights(np.ones(self._pairs, dtype=bool))
+        own, gram = weight[self._terms], self._gram[self._terms]
+        size = self._sentences * LONGEST
+        norm = np.sqrt(np.bincount(self._slot, own**2, size)).reshape(-1, LONGEST)
+        lengths = np.array([bigrams(text) for text in self._texts])
+        rows = {text: row for row, text in enumerate(self._texts)}
+        share = np.zeros(self._sentences)  # of each sentence in the mean over pairs and their references
+        for own_texts in self._references.values():
+            for text in own_texts:
+                share[rows[text]] += 1 / (len(own_texts) * self._pairs)
+        scores = []
+        for text in texts:
+            terms = [*self._texts[text].values()]
+            caption = np.zeros(self._grams)
+            caption[self._gram[terms]] = weight[terms]
+            products = np.bincount(self._slot, np.minimum(caption[gram], own) * own, size)
+            norms = norm * norm[rows[text]]
+            cosine = products.reshape(-1, LONGEST) / np.where(norms == 0, 1, norms)
+            penalty = np.exp(-((lengths - bigrams(text)) ** 2) / (2 * SIGMA**2))
+            scores.append(float(10 * (cosine.mean(1) * penalty * share).sum()))
+        return scores
+
     def _weights(self, chosen: np.ndarray) -> np.ndarray:
         """Return the tf-idf of each term, (terms,): an n-gram with its count in a sentence.
 

@@ -170,9 +170,7 @@ def agreement(caption: str, pair: Pair) -> Verdict | None:
 
     The result is None if neither the dataset nor a reference tells the kind of change. A false caption is
     unreadable if it does not report no change, and does not name both a kind of change and an object. Such
-    a caption has
-    the fault UNREADABLE. If a model was not trained on the grammar of the dataset's captions, scoring
-    treats its unreadable captions as not judged, instead of false.
+    a caption has the fault UNREADABLE.
     """
     agreed = agrees(caption, pair)
     if agreed is None:

@@ -16,6 +16,7 @@ TREE = {
     "change_accuracy": 0.75,
     "scorers": {"METEOR": "1.5"},
 }
+SCORED = {"pairs": 10, "references_sha256": "a"}
 
 
 def git(root: Path, *arguments: str) -> None:
@@ -158,3 +159,26 @@ def test_without_git_or_repository(repository, tmp_path, monkeypatch, mistake):
     assert "not a git repository" in mistake()
     monkeypatch.setenv("PATH", str(repository))
     assert "git is not installed" in mistake()
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"scorers": {"tokenizer": "none"}}, "tokenisers: 'ptb' and 'none'"),
+        ({"scored": SCORED | {"pairs": 9}}, "numbers of pairs: 10 and 9"),
+        ({"scored": SCORED | {"references_sha256": "b"}}, "references: 'a' and 'b'"),
+    ],
+)
+def test_scores_under_other_conditions_are_not_compared(repository, mistake, changes, named):
+    committed = TREE | {"scorers": {"tokenizer": "ptb"}, "scored": SCORED}
+    write(repository, RUNS[1], committed)
+    git(repository, "commit", "--quiet", "-am", "conditions")
+    write(repository, RUNS[1], committed | changes)
+    said = mistake()
+    assert named in said
+    assert f"results/runs/{RUNS[1]}/metrics.json" in said
+
+
+def test_a_condition_that_an_earlier_version_did_not_state_is_not_compared(repository, check):
+    write(repository, RUNS[1], TREE | {"scorers": {"tokenizer": "ptb"}, "scored": SCORED})
+    assert check()[0] == 0

@@ -1,6 +1,11 @@
-"""commands.compare prints a sentence for each metric."""
+"""commands.compare prints a sentence for each metric, and refuses results that were not scored alike."""
 
-from tests.scored import line, write
+import json
+
+import pytest
+
+from pipeline.io.content_hashes import file_hash, with_hashes
+from tests.scored import SCORED, line, write
 
 
 def test_a_sentence_for_each_metric(tmp_path, leaves):
@@ -23,3 +28,62 @@ def test_names_cannot_steer_the_terminal(tmp_path, leaves):
     assert code == 0
     assert "\x1b" not in said
     assert "\\u001b[2J − [red]b[/]" in said
+
+
+@pytest.mark.parametrize(
+    ("other", "named"),
+    [
+        ({"scored": SCORED | {"tokeniser": "none"}}, ["tokenisers", "'made up'", "'none'"]),
+        ({"scored": SCORED | {"reader": "free"}}, ["readers", "'strict'", "'free'"]),
+        ({"references": "other"}, ["references", "20 of 20 pairs", "'0.png'"]),
+        ({"pair_id": "x.png"}, ["not of the same pairs"]),
+        ({"scored": None}, ["does not state the tokeniser"]),
+        ({"references": None}, ["does not state the references"]),
+    ],
+)
+@pytest.mark.parametrize("seeds", [False, True], ids=["two models", "two seeds"])
+def test_results_that_were_not_scored_alike(tmp_path, leaves, other, named, seeds):
+    rows = [line(n) for n in range(20)]
+    others = [row | other for row in rows[: 1 if "pair_id" in other else None]] + rows[1:]
+    others = others[:20]
+    a, b = write(tmp_path / "a.jsonl", rows), write(tmp_path / "b.jsonl", others)
+    command = [a, b, "--against", a] if seeds else [a, "--against", b]
+    code, said, err = leaves("compare", *command, "--resamples", "9")
+    assert (code, said) == (2, "")
+    assert all(word in err for word in (*named, str(b)))
+
+
+def test_one_other_reference_is_enough(tmp_path, leaves):
+    rows = [line(n) for n in range(20)]
+    a = write(tmp_path / "a.jsonl", rows)
+    b = write(tmp_path / "b.jsonl", [*rows[:-1], rows[-1] | {"references": "other"}])
+    code, _, err = leaves("compare", a, "--against", b, "--resamples", "9")
+    assert code == 2
+    assert "1 of 20 pairs, the first '19.png'" in err
+
+
+def in_folder(folder, tokenizer, pairs):
+    """Scores as an earlier version wrote them: only metrics.json says how the captions were scored."""
+    folder.mkdir()
+    kept = [
+        {key: value for key, value in line(n).items() if key not in ("scored", "references")}
+        for n in range(9)
+    ]
+    file = write(folder / "pairs.jsonl", kept)
+    metrics = {"total": {}, "scorers": {"tokenizer": tokenizer}}
+    hashes = {"pairs": pairs, "per_pair": file_hash(file)}
+    (folder / "metrics.json").write_text(json.dumps(with_hashes(metrics, hashes)))
+    return file
+
+
+def test_files_of_earlier_versions_are_compared_by_metrics_json(tmp_path, leaves):
+    a = in_folder(tmp_path / "a", "ptb", "1")
+    for name, tokenizer, pairs, word in (("b", "none", "1", "tokenisers"), ("c", "ptb", "2", "references")):
+        other = in_folder(tmp_path / name, tokenizer, pairs)
+        code, said, err = leaves("compare", a, "--against", other, "--resamples", "9")
+        assert (code, said) == (2, "")
+        assert word in err
+    code, _, err = leaves(
+        "compare", a, "--against", in_folder(tmp_path / "d", "ptb", "1"), "--resamples", "9"
+    )
+    assert code == 0, err

@@ -10,6 +10,7 @@ from pipeline.io.content_hashes import file_hash
 from tests import project_params
 from tests.pipeline.free_english.scenes import SCENES
 from tests.running import refuse, succeed
+from tests.scored import SCORED, line, write
 
 NAMES = ("color", "drop", "none", "move")
 PAIRS = [replace(SCENES[name], pair_id=f"{name}.png", scene_id=name[0]) for name in NAMES]
@@ -140,6 +141,24 @@ def test_scores_of_other_judges_are_compared_with_truth(place, capsys):
         ("--scores LLM short.json", "short.json lacks pairs"),
     ):
         refuse(place, f"agreement v.jsonl {arguments}", said)
+
+
+def test_runs_that_were_not_scored_alike_are_not_ranked(place, capsys):
+    def run(name, **changes):
+        truths = [line(n) | {"changed": True, "true": n < 3} | changes for n in range(6)]
+        return write(place / f"{name}.jsonl", truths)
+
+    run("a")
+    run("tokeniser", scored=SCORED | {"tokeniser": "none"})
+    run("references", references="other")
+    write(place / "pairs2.jsonl", [line(n) | {"changed": True, "true": n < 9} for n in range(4, 12)])
+    for other, said in (
+        ("tokeniser", "different tokenisers"),
+        ("references", "different references"),
+        ("pairs2", "not of the same pairs"),
+    ):
+        refuse(place, f"agreement a.jsonl {other}.jsonl", said)
+        refuse(place, f"agreement a.jsonl {other}.jsonl", f"{other}.jsonl")
 
 
 def test_several_runs_are_ranked(place, capsys):

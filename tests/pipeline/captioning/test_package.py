@@ -242,3 +242,20 @@ def test_a_package_with_the_backbone_needs_nothing_else(of_a_file, tmp_path, mon
     write_tiny(tmp_path / BACKBONE, name="tf_efficientnet_lite0")
     with pytest.raises(InputError, match=r"backbone\.safetensors holds no weights"):
         PairCaptioner.load(tmp_path / "small.zip", tmp_path)
+
+
+def test_scores_of_another_seed_are_left_out_if_they_are_of_other_references(scored, tmp_path, capsys):
+    scope = {"pairs": 4, "left_out": 1, "left_out_because": "1 without a caption", "references": "r.json"}
+    for seed in ("1", "3"):
+        tree = json.loads((scored / RUNS / seed / "metrics.json").read_text())
+        hashes = {key: value for key, value in tree.pop("hashes").items() if key != "record"}
+        tree |= {"scored": scope | {"references_sha256": seed * 64}}
+        tree |= {"repetition": {"pairs": 4, "distinct": 4, "commonest": "a *ball* <moved>", "share": 0.25}}
+        tree |= {"distinct_captions": 4}
+        (scored / RUNS / seed / "metrics.json").write_text(json.dumps(with_hashes(tree, hashes)))
+        (scored / RUNS / seed / "summary.json").write_text(json.dumps(summary(tree)))
+    card, scores = packed(scored, tmp_path / "out")
+    assert set(scores["seeds"]) == {"1"}
+    assert "note: the scores of seed 3 are left out: they have another tokeniser" in capsys.readouterr().err
+    assert "- 4 pairs scored; left out: 1 without a caption; references: r.json, sha256 111111111111…" in card
+    assert "&lt;moved&gt;" in card

@@ -6,7 +6,8 @@ import shutil
 import pytest
 
 from pipeline.io.errors import InputError
-from pipeline.reporting import dataset_results
+from pipeline.io.records import checked
+from pipeline.reporting import dataset_results, overview_table, page
 from tests.report_lab import make_study
 
 RUN = "results/runs/tabletop/scorer/2"
@@ -117,3 +118,41 @@ def test_scores_that_were_not_computed_are_left_out(study):
     assert metrics.overall == {}
     assert list(metrics.subsets) == ["total"]
     assert "SPICE" not in metrics.subsets["total"]
+
+
+SCORED = {"pairs": 10, "left_out": 2, "left_out_because": "2 without a caption", "references": "r.json"}
+SCORED |= {"references_sha256": "a" * 64, "tokeniser": "ptb"}
+REPEATED = {"pairs": 10, "distinct": 2, "commonest": "a ball moved", "share": 0.9}
+
+
+def describe(root, run, **changes):
+    path = root / run / "metrics.json"
+    tree = json.loads(path.read_text())
+    constant = {"caption": "it is gone", "BLEU-1": 0.5, "CIDEr-D": 0.125}
+    tree |= {"scored": SCORED | changes, "repetition": REPEATED, "best_constant": constant}
+    path.write_text(json.dumps(tree))
+
+
+def test_lines_below_the_table_name_pairs_left_out_and_repeated_captions(study):
+    describe(study[0], RUN)
+    results = dataset_results.read(*study)
+    records = json.loads(json.dumps(overview_table.records(results)))
+    checked(list[overview_table._Record], records, "scores.json", "")
+    rows = overview_table.rows(records, "tabletop")
+    assert not overview_table.has_score(rows, "best_constant", "CIDEr-D")
+    assert overview_table.notes(records, "tabletop") == [
+        "10 pairs scored; left out: 2 without a caption; references: r.json, sha256 aaaaaaaaaaaa…",
+        "best constant caption, all pairs: “it is gone” (BLEU-1 50.0, CIDEr-D 12.5)",
+        "scorer 2: distinct captions: 2 of 10 pairs; commonest: “a ball moved”, 90.0 % of the pairs",
+        "scorer 2: warning: one caption has 90.0 % of the pairs (limit: 20 %); such captions may have high "
+        "scores whatever the images show",
+    ]
+    assert "left out: 2 without a caption" in page.render(results, records, study[1])
+
+
+@pytest.mark.parametrize("changes", [{"tokeniser": "none"}, {"references_sha256": "b"}])
+def test_runs_that_were_not_scored_alike_are_in_no_table(study, changes):
+    describe(study[0], FIRST)
+    describe(study[0], RUN, **changes)
+    with pytest.raises(InputError, match="scorer/1 and scorer/2 were scored with different"):
+        dataset_results.read(*study)

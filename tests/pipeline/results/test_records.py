@@ -10,8 +10,13 @@ import pytest
 from pipeline.io.errors import InputError
 from pipeline.io.inputs import read_yaml
 from pipeline.results import own_records, record_comparisons, records
+from pipeline.results.record_comparisons import Group
+from pipeline.statistics.comparisons import compare_all
 from tests import project_params
+from tests.recorded import write as write_record
 from tests.study_lab import PAIRS, Fake, pair, planned, score_of
+
+SCENES = {"beach.png": "beach", "beach_n.png": "beach_n", "a.png": "both", "b.png_n": "both"}  # id -> scene
 
 
 def written(repository):
@@ -156,3 +161,33 @@ def test_a_record_of_other_pairs_is_refused(root, key):
     file.write_text(json.dumps(record))
     with pytest.raises(InputError, match=r"rr-2\.json is of other test pairs than .*pairs\.json; restore"):
         record_comparisons.read(root, "tabletop")
+
+
+def test_scenes_are_those_of_the_pairs_whatever_the_ids(root):
+    """An id that ends like the id of an unchanged pair has its own scene."""
+    pairs = [replace(pair(n), pair_id=name, scene_id=scene) for n, (name, scene) in enumerate(SCENES.items())]
+    described = records.described(pairs)
+    assert described["scenes"] == [*SCENES.values()]
+    group = Group("tabletop", "rr", {}, (), described | {"subsets": {"change": [0]}})
+    assert group.evidence().scene_ids == tuple(SCENES.values())
+
+
+@pytest.mark.parametrize("change", ["drop", "shorten"])
+def test_a_pairs_file_without_scenes_is_refused(root, change):
+    write_record(root, "rr", 1, 4)
+    path = root / "results/records/tabletop/pairs.json"
+    tree = json.loads(path.read_text())
+    scenes = tree.pop("scenes")
+    path.write_text(json.dumps(tree if change == "drop" else tree | {"scenes": scenes[1:]}))
+    with pytest.raises(InputError, match=r"pairs\.json: .*scenes"):
+        record_comparisons.read(root, "tabletop")
+
+
+def test_records_of_other_tokenisers_are_not_compared(root):
+    write_record(root, "rr", 1, 4)
+    write_record(root, "rr", 1, 8, changes={"score.tokeniser": "none"})
+    groups = {group.name: group.evidence() for group in record_comparisons.read(root, "tabletop")}
+    with pytest.raises(
+        InputError, match=r"rr and rr \(tokeniser none\) were scored with different tokenisers"
+    ):
+        compare_all(groups, 10)

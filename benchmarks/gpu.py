@@ -95,7 +95,7 @@ def append(out: Path, line: Line) -> None:
 def lines(out: Path) -> list[Line]:
     """Return the lines of DIR/rows.jsonl."""
     path = out / "rows.jsonl"
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
+    return [json.loads(line) for line in path.read_text("utf-8").split("\n") if line] if path.exists() else []
 
 
 def machine() -> str:

@@ -23,6 +23,7 @@ def main() -> None:
     add, files = parser.add_argument, "a metric's name, and one file of scores per run; may be repeated"
     add("runs", type=to_read, nargs="+", help="verdicts of each run")
     add("--scores", type=word, nargs="+", action="append", default=[], metavar="NAME FILE", help=files)
+    add("--key", help="key or column of the scores, if there are several (such as score)")
     add("--models", type=word, nargs="+", help="the model of each run (default: all differ)")
     arguments = parsed(parser)
     models, count = arguments.models or [None] * len(arguments.runs), len(arguments.runs)
@@ -31,7 +32,7 @@ def main() -> None:
     runs = [agreement_files.read_run(path, name) for path, name in zip(arguments.runs, models, strict=True)]
     agreements = agreement_files.of_verdicts(runs)
     for name, *files in arguments.scores:
-        agreements.append(agreement_files.of_files(name, runs, [Path(file) for file in files]))
+        agreements.append(agreement_files.of_files(name, runs, [Path(file) for file in files], arguments.key))
     if not agreements:
         raise InputError("there is no metric to compare with truth; name one with --scores NAME FILE")
     pairs = sum(len(run.judged) for run in runs)

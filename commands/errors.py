@@ -37,13 +37,14 @@ def main() -> None:
     add = parser.add_argument
     add("runs", nargs="*", type=to_read, help="finished runs (default: all records)")
     add("--pairs", type=to_read, help="prepared pairs; the other files are then captions in COCO's format")
+    add("--key", help="key or column of the captions, if there are several (such as prediction)")
     add("--figure", type=file_to_write, help="an SVG file to write: the stacked bars")
     add("--own", action="store_true", help="read your own records, if no run is named")
     arguments = parsed(parser)
     if arguments.pairs and not arguments.runs:
         raise InputError("--pairs needs a file of captions; name it")
     if arguments.pairs:
-        faults = [_faults_of_captions(path, arguments.pairs) for path in arguments.runs]
+        faults = [_faults_of_captions(path, arguments.pairs, arguments.key) for path in arguments.runs]
     else:
         faults = [_faults_of_run(path) for path in arguments.runs] or _faults_of_records(arguments.own)
     if arguments.figure:
@@ -79,9 +80,12 @@ def _faults_of_run(path: Path) -> Faults:
     return _faults(name, [(str(line.faults), bool(line.changed)) for line in lines])
 
 
-def _faults_of_captions(path: Path, pairs: Path) -> Faults:
-    """Return the false parts of the captions in the file `path`, by the scenes in the file `pairs`."""
-    captions, judged, unreadable_ids = read_results(path), [], []
+def _faults_of_captions(path: Path, pairs: Path, key: str | None) -> Faults:
+    """Return the false parts of the captions in the file `path`, by the scenes in the file `pairs`.
+
+    `key` names the key of the captions in their file; None: the file has only one.
+    """
+    captions, judged, unreadable_ids = read_results(path, key=key), [], []
     for pair in pairs_of(pairs, "test"):
         if pair.pair_id not in captions:
             raise InputError(f"{path} has no caption of the test pair {pair.pair_id}; add it")

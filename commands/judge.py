@@ -17,7 +17,7 @@ from pipeline.reporting.tables import show
 from pipeline.results import answers
 from pipeline.results.answers import READERS
 from pipeline.scoring.accuracy import PHRASES
-from pipeline.scoring.caption_files import read_predictions
+from pipeline.scoring.caption_files import read_answers
 
 
 def main() -> None:
@@ -27,13 +27,14 @@ def main() -> None:
     add("--pairs", type=to_read, required=True, help="prepared pairs")
     add("--split", choices=SPLITS, default="test", help="split of the pairs (default: test)")
     add("--reader", choices=READERS, default="strict", help=readers)
+    add("--key", help="key or column of the answers, if there are several (such as prediction)")
     add("--name", type=word, default="answers", help="name in the leaderboard row")
     add("--row", type=file_to_write, help="the leaderboard row to write, JSON")
     add("--out", type=file_to_write, help="the verdicts to write, JSON lines")
     add("--show", type=whole(0, 10_000), default=5, help="unreadable captions to print (5)")
     arguments = parsed(parser)
     pairs = pairs_of(arguments.pairs, arguments.split)
-    texts = read_predictions(arguments.captions, pairs)
+    texts = read_answers(arguments.captions, pairs, arguments.key)
     # params.yaml is read only if a scene is unknown: outside the repository there is no params.yaml
     has_scenes = all(pair.scene is not None for pair in pairs)
     phrases = PHRASES if has_scenes else params.load().score.no_change_phrases
@@ -47,7 +48,9 @@ def main() -> None:
     show([answers.table(judged)])
     unreadable = [answer for answer in judged if answer.unreadable]
     print(f"unreadable: {len(unreadable):,} of {len(judged):,} captions; they count as false")
-    for answer in unreadable[: arguments.show]:
+    if missing := sum(answer.is_missing for answer in judged):
+        print(f"{missing:,} of these are no answer: a null, an empty text, or thoughts without an answer")
+    for answer in [answer for answer in unreadable if not answer.is_missing][: arguments.show]:
         print(printable(f"  {answer.pair.pair_id}: {' '.join(answer.text.split())[:200]}"))
 
 

@@ -18,8 +18,9 @@ from pipeline.io.errors import printable
 from pipeline.io.outputs import file_to_write
 from pipeline.reporting import tables
 from pipeline.scoring import attention_localisation, results, run_files
+from pipeline.scoring.answer_text import answer_of
 from pipeline.scoring.attention_localisation import Localisation
-from pipeline.scoring.caption_files import read_predictions, read_references, read_results
+from pipeline.scoring.caption_files import read_answers, read_predictions, read_references, read_results
 from pipeline.scoring.corpus import Scores, score
 from pipeline.scoring.metric_names import FAULTS
 from pipeline.scoring.results import Correctness
@@ -38,7 +39,7 @@ def main() -> None:
         manifest.check_files(arguments.manifest, prepared, arguments.pairs, arguments.images)
     if arguments.attention:
         run_files.check_attention(arguments.attention, arguments.pairs)
-    captions = read_predictions(arguments.captions, pairs) if pairs else read_results(arguments.captions)
+    captions = _captions(arguments, pairs)
     located = Localisation({}, {})
     if arguments.attention:
         located = attention_localisation.of_files(arguments.attention, arguments.images, pairs, captions)
@@ -58,6 +59,15 @@ def main() -> None:
     _show(scores, truth)
 
 
+def _captions(arguments: argparse.Namespace, pairs: list[Pair]) -> dict[str, str]:
+    if arguments.reader == "free":  # answers of a language model, as in commands.judge
+        answers = read_answers(arguments.captions, pairs, arguments.key)
+        return {pair_id: answer_of(text) for pair_id, text in answers.items()}
+    if pairs:
+        return read_predictions(arguments.captions, pairs, arguments.key)
+    return read_results(arguments.captions, key=arguments.key)
+
+
 def _arguments() -> argparse.Namespace:
     parser = new_parser("python -m stages.score", __doc__)
     add, against = parser.add_argument, parser.add_mutually_exclusive_group(required=True)
@@ -65,6 +75,7 @@ def _arguments() -> argparse.Namespace:
     against.add_argument("--pairs", type=to_read, help="prepared pairs, for references and subsets")
     against.add_argument("--references", type=to_read, help="references in COCO form, or id -> sentences")
     add("--predicted-only", action="store_true", help="score only the ids that have a prediction")
+    add("--key", help="key or column of the captions, if there are several (such as prediction)")
     add("--manifest", type=to_read, help="the manifest of the prepared pairs")
     add("--dataset", type=word, help="dataset of the pairs, for its grammar (negatives.grammar)")
     readers = "how captions are parsed, with --pairs: the dataset's own grammar (default), or free English"

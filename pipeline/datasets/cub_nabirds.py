@@ -20,7 +20,7 @@ from pydantic import Field
 from pipeline.datasets.annotations import Annotation, ImageName
 from pipeline.datasets.schema import ClassPair, Pair
 from pipeline.io.errors import InputError, listed
-from pipeline.io.inputs import read_text
+from pipeline.io.inputs import read_lines, read_text
 from pipeline.io.outputs import Contents
 from pipeline.io.records import checked
 
@@ -143,7 +143,7 @@ def _read_images(root: Path) -> dict[str, _Image]:
     rows: dict[str, dict[str, str]] = {}
     for name in _Image.model_fields:
         path = root / f"{name}.txt"
-        for number, line in enumerate(read_text(path, REMEDY).splitlines(), 1):
+        for number, line in enumerate(read_lines(path, REMEDY), 1):
             key, _, value = line.strip().partition(" ")
             if key and rows.setdefault(key, {}).setdefault(name, value.strip()) != value.strip():
                 raise InputError(f"{path}, line {number}: {key} has two values; keep one of them")

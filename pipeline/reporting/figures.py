@@ -103,7 +103,7 @@ def svg(draw: Callable[[Axes], None], salt: str) -> str:
 def svg_file(draw: Callable[[Axes], None], size: tuple[float, float] = WIDE) -> str:
     """Return the content of an SVG file. `draw` draws its content on axes."""
     document = _document(draw, size, "results", FILE_COLOURS)
-    return "\n".join(line.rstrip() for line in document.splitlines()) + "\n"
+    return "\n".join(line.rstrip() for line in document.rstrip("\n").split("\n")) + "\n"
 
 
 def _document(

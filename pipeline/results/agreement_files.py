@@ -69,8 +69,13 @@ def read_run(path: Path, model: str | None = None) -> Run:
     return run
 
 
-def of_files(name: str, runs: Sequence[Run], files: Sequence[Path]) -> MetricAgreement:
-    """Return how well the metric `name` agrees with truth. `files` has a file of scores for each run."""
+def of_files(
+    name: str, runs: Sequence[Run], files: Sequence[Path], key: str | None = None
+) -> MetricAgreement:
+    """Return how well the metric `name` agrees with truth. `files` has a file of scores for each run.
+
+    `key` names the key of the scores (default: one of caption_files.SCORES).
+    """
     if len(files) != len(runs):
         raise InputError(
             f"{name} has {len(files)} file(s) of scores for {len(runs)} run(s); name one per run"
@@ -78,7 +83,7 @@ def of_files(name: str, runs: Sequence[Run], files: Sequence[Path]) -> MetricAgr
     scores_of_runs = []
     for run, file in zip(runs, files, strict=True):
         pairs = [_pair(line) for line in run.lines]
-        scores = read_scores(file, pairs)
+        scores = read_scores(file, pairs, key)
         scores_of_runs.append(np.array([scores[line.pair_id] for line in run.judged]))
     return _agreement(name, runs, scores_of_runs)
 

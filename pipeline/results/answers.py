@@ -14,6 +14,7 @@ from pipeline.io.content_hashes import with_hashes
 from pipeline.io.errors import InputError
 from pipeline.reporting.tables import Table, number
 from pipeline.scoring import truth
+from pipeline.scoring.answer_text import answer_of
 from pipeline.scoring.metric_names import FAULTS, FITS, TRUE
 from pipeline.scoring.sentences import STRICT
 from pipeline.scoring.truth import UNREADABLE, Verdict
@@ -29,7 +30,7 @@ class Answer:
     """A caption of a pair, with its verdict."""
 
     pair: Pair
-    text: str
+    text: str  # without what is around the answer; "" if there is no answer
     verdict: Verdict
 
     @property
@@ -37,13 +38,23 @@ class Answer:
         """True if the caption cannot be parsed."""
         return self.verdict.faults == UNREADABLE
 
+    @property
+    def is_missing(self) -> bool:
+        """True if the program gave no answer: a null, an empty text, or thoughts that do not end."""
+        return not self.text
+
+    @property
+    def unnamed(self) -> bool:
+        """True if the caption is false, and the judge does not say what is false in it."""
+        return not self.verdict.true and not self.verdict.faults
+
 
 def judged(
     texts: Mapping[str, str], pairs: Sequence[Pair], reader: str, phrases: Sequence[str]
 ) -> list[Answer]:
     """Judge the caption of each pair by the pair's scene, or by its references if the scene is unknown.
 
-    texts: pair id -> caption
+    texts: pair id -> caption, or output of a language model, in which the answer is found (answer_text.py)
     reader: how captions are parsed, one of READERS
     phrases: texts that the strict reader accepts for "no change"
 
@@ -52,7 +63,7 @@ def judged(
     by_scene, by_references = READERS[reader]
     answers = []
     for pair in pairs:
-        text = texts[pair.pair_id]
+        text = answer_of(texts[pair.pair_id])
         verdict = by_scene(text, pair, phrases) or by_references(text, pair, phrases)
         if verdict is None:
             raise InputError(
@@ -96,8 +107,15 @@ def table(answers: Sequence[Answer]) -> Table:
         rows.append([name, str(true_share.number), percent, true_share.interval, number(unreadable.value)])
     faults = Counter(truth.FAULTS[letter] for answer in answers for letter in answer.verdict.faults)
     fault_counts = ", ".join(f"{name} {count:,}" for name, count in faults.most_common()) or "none"
+    notes = [f"faults (captions): {fault_counts}"]
+    if unnamed := sum(answer.unnamed for answer in answers):
+        notes = notes if faults else []
+        notes.append(
+            f"no faults are named for {unnamed:,} false captions: the strict reader compares them with "
+            "references as a whole"
+        )
     headings = ["pairs", "number", "true", "interval", "un-readable"]
-    return Table(title, headings, rows, [f"faults (captions): {fault_counts}"])
+    return Table(title, headings, rows, notes)
 
 
 def leaderboard_row(
@@ -108,6 +126,9 @@ def leaderboard_row(
     name: name of the row, such as the program that wrote the captions
     reader: how the captions were parsed, one of READERS
     hashes: name -> SHA-256 of a file, for the files of captions and pairs
+
+    `faults_of_changed` is None if the reader does not say what is false in a caption. `missing` counts the
+    pairs without an answer.
     """
     by_scene = all(answer.pair.scene is not None for answer in answers)
     shares = {part: _rounded(_true_share(part_answers)) for part, part_answers in parts(answers).items()}
@@ -116,6 +137,7 @@ def leaderboard_row(
     fault_shares = {
         truth.FAULTS[letter]: round(count / len(changed), DIGITS) for letter, count in faults.items()
     }
+    are_unnamed = any(answer.unnamed for answer in changed)
     row = {
         "name": name,
         "reader": reader,
@@ -124,7 +146,8 @@ def leaderboard_row(
         "scenes": len({answer.pair.scene_id for answer in answers}),
         "true": shares,
         "unreadable": _rounded(_unreadable_share(answers)),
-        "faults_of_changed": dict(sorted(fault_shares.items())),
+        "missing": sum(answer.is_missing for answer in answers),
+        "faults_of_changed": None if are_unnamed else dict(sorted(fault_shares.items())),
     }
     return with_hashes(row, hashes)
 

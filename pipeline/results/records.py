@@ -23,7 +23,7 @@ from pipeline.config.params import Params
 from pipeline.datasets.manifest import read_pairs
 from pipeline.datasets.schema import CHANGE, CHANGE_TYPES, NO_CHANGE, Pair, of_split
 from pipeline.io.errors import InputError
-from pipeline.io.inputs import read_bytes, read_json, read_text
+from pipeline.io.inputs import read_bytes, read_json, read_lines
 from pipeline.io.outputs import write_text
 from pipeline.io.provenance import sha256
 from pipeline.io.records import read_record
@@ -187,7 +187,7 @@ def _scored(path: Path, pairs: Sequence[Pair]) -> list[Record]:
     scored_ids = {pair.pair_id for pair in pair_scores.read_pairs(path)}
     if missing_id := next((pair.pair_id for pair in pairs if pair.pair_id not in scored_ids), None):
         raise InputError(f"{path} lacks the test pair {missing_id}; run `dvc repro score` to make it again")
-    scored = {line["pair_id"]: line for line in map(json.loads, read_text(path, REMEDY).splitlines())}
+    scored = {line["pair_id"]: line for line in map(json.loads, read_lines(path, REMEDY))}
     return [scored[pair.pair_id] for pair in pairs]
 
 

@@ -11,12 +11,9 @@ Captions and scores have one of these forms:
 IDS, TEXTS and SCORES are the constants below: tuples of accepted keys.
 """
 
-import csv
-import io
-import json
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -26,9 +23,14 @@ from pipeline.datasets.schema import Pair
 from pipeline.io.errors import InputError, listed
 from pipeline.io.inputs import json_of, read_text
 from pipeline.io.records import checked
+from pipeline.scoring.answer_rows import IDS, POSITION, Row, key_of, read_rows
 
-IDS = ("pair_id", "image_id", "id", "question_id", "index")
-TEXTS = ("caption", "prediction", "answer", "response", "output", "text")
+INDEX = "index"
+TEXTS = (
+    *("caption", "prediction", "answer", "response", "output", "text"),
+    *("pred", "predicted", "predicted_caption", "generated", "generated_text", "generated_caption"),
+    *("completion", "hypothesis", "model_output", "model_answer", "model_response"),
+)
 SCORES = ("score", "verdict", "value", "rating", "correct")
 TRUE, FALSE = ("true", "yes", "correct"), ("false", "no", "wrong", "incorrect")
 LMMS = ("filtered_resps", "resps")
@@ -41,7 +43,6 @@ REFERENCES = (
     'it should hold {"images": [{"id": …}], "annotations": [{"image_id": …, "caption": "…"}]} '
     'or {"id": ["sentence", …], …}'
 )
-Row = Mapping[str, Any]
 Value = TypeVar("Value", str, float)
 Id = Annotated[StrictInt | StrictStr, AfterValidator(str)]
 
@@ -97,47 +98,63 @@ def _of_coco(tree: Coco, path: Path) -> dict[str, list[str]]:
     return references
 
 
-def read_results(path: Path, remedy: str = CAPTIONS) -> dict[str, str]:
+def read_results(path: Path, remedy: str = CAPTIONS, key: str | None = None) -> dict[str, str]:
     """Return id -> caption. Raises InputError if the file has no known form, or has an id twice.
 
-    `remedy` is the advice in the message.
+    `remedy` is the advice in the message. `key` names the key of the captions (default: one of TEXTS).
     """
-    return _by_id(path, (), _text, remedy)
+    return _by_id(path, (), _text, _text_key, key, remedy)
 
 
-def read_predictions(path: Path, pairs: Sequence[Pair]) -> dict[str, str]:
+def read_predictions(path: Path, pairs: Sequence[Pair], key: str | None = None) -> dict[str, str]:
     """Return pair id -> predicted text.
 
-    Raises InputError if the file has no known form, has an id twice, or lacks a pair.
+    Raises InputError if the file has no known form, has an id twice, or lacks a pair. `key` names the key of
+    the texts (default: one of TEXTS).
     """
-    return _by_id(path, pairs, _text, CAPTIONS)
+    return _by_id(path, pairs, _text, _text_key, key, CAPTIONS)
 
 
-def read_scores(path: Path, pairs: Sequence[Pair]) -> dict[str, float]:
+def read_answers(path: Path, pairs: Sequence[Pair], key: str | None = None) -> dict[str, str]:
+    """Return pair id -> answer, as `read_predictions` does; a null or NaN is the empty answer "".
+
+    Programs write a null where a request to a model failed.
+    """
+    return _by_id(path, pairs, _answer, _text_key, key, CAPTIONS)
+
+
+def read_scores(path: Path, pairs: Sequence[Pair], key: str | None = None) -> dict[str, float]:
     """Return pair id -> score. The values true and false in the file become 1 and 0.
 
-    Raises InputError if the file is malformed, has an id twice, or lacks a pair.
+    Raises InputError if the file is malformed, has an id twice, or lacks a pair. `key` names the key of the
+    scores (default: one of SCORES).
     """
-    return _by_id(path, pairs, _score, NUMBERS)
+    return _by_id(path, pairs, _score, _score_key, key, NUMBERS)
 
 
 def _by_id(
-    path: Path, pairs: Sequence[Pair], read_value: Callable[[Row, str, str], Value], remedy: str
+    path: Path,
+    pairs: Sequence[Pair],
+    read_value: Callable[[Row, str | None, str, str], Value],
+    find_key: Callable[[Sequence[Row], Path, str | None], str | None],
+    chosen: str | None,
+    remedy: str,
 ) -> dict[str, Value]:
-    """Return id -> value for the entries of a file. `read_value(entry, source, remedy)` reads a value.
+    """Return id -> value for the entries of a file. `read_value(entry, key, source, remedy)` reads a value.
 
-    `source` names the entry in messages. `remedy` is the advice at the end of messages. If `pairs` is not
-    empty, the ids are pair ids. Raises InputError if the file has no entry, an id twice or an unknown id,
-    or if a pair has no entry.
+    `find_key` returns the key of the values, which the user may have `chosen`. `source` names the entry in
+    messages. `remedy` is the advice at the end of messages. If `pairs` is not empty, the ids are pair ids.
+    Raises InputError if the file has no entry, an id twice or an unknown id, or if a pair has no entry.
     """
     values: dict[str, Value] = {}
-    pair_ids = {pair.pair_id for pair in pairs}
-    for number, row in enumerate(_rows(path, remedy), 1):
+    rows = read_rows(path, remedy)
+    key, id_of = find_key(rows, path, chosen), _ids_of(rows, pairs, remedy)
+    for number, row in enumerate(rows, 1):
         source = f"{path}, entry {number}"
-        key = _id(row, source, pairs, pair_ids, remedy)
-        if key in values:
-            raise InputError(f"{source}: {key} has an entry before; keep one of them")
-        values[key] = read_value(row, source, remedy)
+        name = id_of(row, source)
+        if name in values:
+            raise InputError(f"{source}: {name} has an entry before; keep one of them")
+        values[name] = read_value(row, key, source, remedy)
     if not values:
         raise InputError(f"{path} has no entry; {remedy}")
     if problems := [f"{pair.pair_id}: has no entry" for pair in pairs if pair.pair_id not in values]:
@@ -145,109 +162,82 @@ def _by_id(
     return {pair.pair_id: values[pair.pair_id] for pair in pairs} if pairs else values
 
 
-def _rows(path: Path, remedy: str) -> list[Row]:
-    text = read_text(path, remedy)
-    start = text.lstrip()[:1]
-    if start not in ("{", "["):
-        return _table(path, text, remedy)
-    lines = [line for line in text.splitlines() if line.strip()]
-    if start == "{" and len(lines) > 1 and _is_json(lines[0]):
-        rows = [json_of(line, f"{path}, line {n}", remedy) for n, line in enumerate(lines, 1)]
-    else:
-        tree = json_of(text, path, remedy)
-        rows = _entries(tree) if isinstance(tree, dict) else tree
-    if not all(isinstance(row, dict) for row in rows):
-        raise InputError(f"{path} holds entries that are no objects; {remedy}")
-    return rows
+def _ids_of(rows: Sequence[Row], pairs: Sequence[Pair], remedy: str) -> Callable[[Row, str], str]:
+    """Return the function that returns the id of a row: the first of IDS in its `doc`, or in the row.
 
-
-def _entries(tree: dict[str, Any]) -> list[Any]:
-    """Return the entries of a file whose content is one JSON object, `tree`.
-
-    `tree` can have three forms: a log of lmms-eval, which has a list of entries; a single entry; or a
-    mapping from id to value, in which each id becomes an entry.
+    If there are `pairs`, an id that no pair has is an error, because another id, or a position, would be that
+    of another pair. Only rows without any other id count the pairs from 0, with `doc_id`, or with `index` if
+    the values of `index` are not all pair ids. The message names the row by `source`, and ends with `remedy`
+    if the row has neither an id nor a position.
     """
-    if isinstance(tree.get("logs"), list):
-        return list(tree["logs"])
-    if tree.keys() & {*IDS, "doc_id"}:
-        return [tree]
-    return [{"id": key, "caption": value, "score": value} for key, value in tree.items()]
+    pair_ids = {pair.pair_id for pair in pairs}
+    counts_pairs = bool(pairs) and not all(str(row.get(INDEX)) in pair_ids for row in rows)
+    names = [name for name in IDS if not (name == INDEX and counts_pairs)]
+
+    def id_of(row: Row, source: str) -> str:
+        document = row.get("doc")
+        objects: list[Row] = [document, row] if isinstance(document, dict) else [row]
+        ids = ((name, str(keys[name])) for keys in objects for name in names if _given(keys.get(name)))
+        if first := next(ids, None):
+            name, key = first
+            if pairs and key not in pair_ids:
+                raise InputError(
+                    f"{source}: {name} {key[:80]!r} is no pair of this split; use the ids of the pairs, and "
+                    "check --split"
+                )
+            return key
+        position = str(row.get(POSITION, row.get(INDEX, ""))) if pairs else ""
+        if position.isdecimal() and len(position) < 10 and int(position) < len(pairs):
+            return pairs[int(position)].pair_id
+        if position:
+            raise InputError(f"{source}: position {position[:80]!r} is no pair of this split; count from 0")
+        raise InputError(f"{source} has no id ({', '.join(IDS)} or {POSITION}); {remedy}")
+
+    return id_of
 
 
-def _is_json(line: str) -> bool:
-    try:
-        json.loads(line)
-    except (ValueError, RecursionError):
-        return False
-    return True
+def _given(value: Any) -> bool:
+    """Return False for the values with which programs fill an absent field: null, NaN and no text."""
+    return value not in (None, "") and value == value
 
 
-def _table(path: Path, text: str, remedy: str) -> list[Row]:
-    delimiter = "\t" if "\t" in text.partition("\n")[0] else ","
-    try:
-        rows = list(csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
-    except csv.Error as error:
-        raise InputError(f"{path} is not readable as a table ({error}); {remedy}") from None
-    for number, row in enumerate(rows, 1):
-        if None in row or None in row.values():
-            raise InputError(f"{path}, entry {number} has another number of fields than the header; {remedy}")
-    return list(rows)
+def _text_key(rows: Sequence[Row], path: Path, chosen: str | None) -> str | None:
+    own = next((name for name in LMMS if any(name in row for row in rows)), None)
+    return own if own and chosen is None else key_of(rows, TEXTS, path, chosen)
 
 
-def _id(row: Row, source: str, pairs: Sequence[Pair], pair_ids: set[str], remedy: str) -> str:
-    """Return the id of the pair to which `row`, an entry of a file of captions or scores, belongs.
-
-    The result is the first id in `row` that is in `pair_ids`, or just the first id if `pairs` is
-    empty. If `row` has no such id, its field doc_id or index is a position in `pairs`, from 0.
-    Raises InputError if no pair is found. The message names the entry by `source`. If the entry has
-    neither an id nor a position, the message ends with `remedy`, which says what the user can do.
-    """
-    document = row.get("doc")
-    objects: list[Row] = [document, row] if isinstance(document, dict) else [row]
-    ids = [str(keys[name]) for keys in objects for name in IDS if keys.get(name) not in (None, "")]
-    if usable := [key for key in ids if key in pair_ids or not pairs]:
-        return usable[0]
-    position = str(row.get("doc_id", row.get("index", "")))
-    if position.isdecimal() and len(position) < 10 and int(position) < len(pairs):
-        return pairs[int(position)].pair_id
-    if unknown := [*ids, position][0] if pairs else "":
-        raise InputError(f"{source}: {unknown[:80]!r} is no pair of this split; use the ids of the pairs")
-    raise InputError(f"{source} has no id ({', '.join(IDS)} or doc_id); {remedy}")
+def _score_key(rows: Sequence[Row], path: Path, chosen: str | None) -> str | None:
+    return key_of(rows, SCORES, path, chosen)
 
 
-def _text(row: Row, source: str, remedy: str) -> str:
-    for name in LMMS:
-        if name in row:
-            return _answer(row[name], source, remedy)
-    for name in TEXTS:
-        if isinstance(row.get(name), str):
-            return str(row[name])
-    if wrong := next((name for name in TEXTS if row.get(name) is not None), None):
-        raise InputError(f"{source}: {wrong} is {row[wrong]!r:.40}, not a text; {remedy}")
+def _answer(row: Row, key: str | None, source: str, remedy: str) -> str:
+    is_missing = key in row and not _given(_first_answer(row[key]))
+    return "" if is_missing else _text(row, key, source, remedy)
+
+
+def _text(row: Row, key: str | None, source: str, remedy: str) -> str:
+    value = _first_answer(row.get(key)) if key else None
+    if isinstance(value, str):
+        return value
+    if _given(value):
+        raise InputError(f"{source}: {key} is {value!r:.40}, not a text; {remedy}")
     # commands.caption explains why a pair has no caption
-    reason = row.get("error") or row.get("reason") or ", ".join(TEXTS)
+    reason = row.get("error") or row.get("reason") or key or ", ".join(TEXTS)
     raise InputError(f"{source} has no text ({reason}); {remedy}")
 
 
-def _answer(value: Any, source: str, remedy: str) -> str:
-    """Return the first answer in `value`, nested lists that lmms-eval writes.
-
-    Raises InputError if there is no answer. The message begins with `source`, the place of the
-    entry in its file, and ends with `remedy`, which says what the user can do.
-    """
+def _first_answer(value: Any) -> Any:
+    """Return the first answer in `value`, nested lists that lmms-eval writes; other values unchanged."""
     for _ in range(4):
         if isinstance(value, list) and value:
             value = value[0]
-    if not isinstance(value, str):
-        raise InputError(f"{source} has no answer in {' or '.join(LMMS)}; {remedy}")
     return value
 
 
-def _score(row: Row, source: str, remedy: str) -> float:
-    name = next((name for name in SCORES if row.get(name) not in (None, "")), None)
-    if name is None:
-        raise InputError(f"{source} has no score ({', '.join(SCORES)}); {remedy}")
-    word = str(row[name]).strip().lower()
+def _score(row: Row, key: str | None, source: str, remedy: str) -> float:
+    if key is None or key not in row:
+        raise InputError(f"{source} has no score ({key or ', '.join(SCORES)}); {remedy}")
+    word = str(row[key]).strip().lower()
     if word in (*TRUE, *FALSE):
         return float(word in TRUE)
     try:
@@ -255,5 +245,5 @@ def _score(row: Row, source: str, remedy: str) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise InputError(f"{source}: {name} is {word[:40]!r}, which is no number; {remedy}")
+        raise InputError(f"{source}: {key} is {word[:40]!r}, which is no number; {remedy}")
     return number

@@ -33,7 +33,7 @@ def statistics(
     questions = {key: question(text, references[key]) for key, text in captions.items()}
     distinct = list(dict.fromkeys(questions.values()))
     answers, _ = java.run("METEOR", ARGUMENTS, timeout, "".join(f"{line}\n" for line in distinct))
-    lines = answers.splitlines()
+    lines = answers.removesuffix("\n").split("\n") if answers else []
     if len(lines) != len(distinct):
         raise InputError(f"METEOR gave {len(lines)} answers to {len(distinct)} questions; try another Java")
     counts = dict(zip(distinct, map(parsed, lines), strict=True))

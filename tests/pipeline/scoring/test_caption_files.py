@@ -81,7 +81,7 @@ WRONG = {
     "no text": (lines([{"id": "0.png", "note": "x"}]), "entry 1 has no text"),
     "a text that is none": (lines([{"id": "0.png", "caption": None}]), "entry 1 has no text"),
     "a pair that has an error": (lines([{"pair_id": "b", "error": "b.png cannot"}]), "(b.png cannot)"),
-    "an empty answer": (lines([{"id": "0.png", "resps": [[]]}]), "entry 1 has no answer"),
+    "an empty answer": (lines([{"id": "0.png", "resps": [[]]}]), "entry 1: resps is []"),
     "no object": ("[1, 2]", "no objects"),
     "half a file": ('{"id": "0.png", "caption"', "is not valid JSON"),
     "half a character": ('[{"id": 2, "caption": "\\ud800"}]', "holds half a character"),

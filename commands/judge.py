@@ -9,6 +9,7 @@ If a dataset has no published scenes (CLEVR-Change), captions are compared with 
 from commands import run
 from pipeline.cli.arguments import new_parser, pairs_of, parsed, to_read, whole, word
 from pipeline.config import params
+from pipeline.datasets import manifest
 from pipeline.datasets.schema import SPLITS
 from pipeline.io.content_hashes import file_hash
 from pipeline.io.errors import printable
@@ -16,6 +17,7 @@ from pipeline.io.outputs import file_to_write, write_json, write_json_lines
 from pipeline.reporting.tables import show
 from pipeline.results import answers
 from pipeline.results.answers import READERS
+from pipeline.scoring import scored_ids
 from pipeline.scoring.accuracy import PHRASES
 from pipeline.scoring.caption_files import read_answers
 
@@ -34,7 +36,9 @@ def main() -> None:
     add("--show", type=whole(0, 10_000), default=5, help="unreadable captions to print (5)")
     arguments = parsed(parser)
     pairs = pairs_of(arguments.pairs, arguments.split)
-    texts = read_answers(arguments.captions, pairs, arguments.key)
+    left_out = manifest.left_out(manifest.path_of(arguments.pairs), arguments.split)
+    known = scored_ids.of_pairs(pairs, arguments.pairs, left_out)
+    texts = read_answers(arguments.captions, pairs, arguments.key, known)
     # params.yaml is read only if a scene is unknown: outside the repository there is no params.yaml
     has_scenes = all(pair.scene is not None for pair in pairs)
     phrases = PHRASES if has_scenes else params.load().score.no_change_phrases

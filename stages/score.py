@@ -17,13 +17,12 @@ from pipeline.free_english.truth import FREE
 from pipeline.io.errors import printable
 from pipeline.io.outputs import file_to_write
 from pipeline.reporting import tables
-from pipeline.scoring import attention_localisation, results, run_files
-from pipeline.scoring.answer_text import answer_of
+from pipeline.scoring import attention_localisation, results, run_files, scored_files
 from pipeline.scoring.attention_localisation import Localisation
-from pipeline.scoring.caption_files import read_answers, read_predictions, read_references, read_results
 from pipeline.scoring.corpus import Scores, score
 from pipeline.scoring.metric_names import FAULTS
 from pipeline.scoring.results import Correctness
+from pipeline.scoring.scored_files import Scored
 from pipeline.scoring.sentences import STRICT
 from pipeline.scoring.tokenizer import OF_SCORES
 from pipeline.scoring.truth import UNREADABLE
@@ -39,15 +38,16 @@ def main() -> None:
         manifest.check_files(arguments.manifest, prepared, arguments.pairs, arguments.images)
     if arguments.attention:
         run_files.check_attention(arguments.attention, arguments.pairs)
-    captions = _captions(arguments, pairs)
+    scored = _scored(arguments, pairs)
+    captions, pairs = scored.captions, scored.pairs
     located = Localisation({}, {})
     if arguments.attention:
         located = attention_localisation.of_files(arguments.attention, arguments.images, pairs, captions)
     if pairs:
         scores, truth = _against_pairs(captions, pairs, arguments)
     else:
-        scores, truth = _against_references(captions, arguments), results.UNKNOWN
-    for warning in scores.warnings:
+        scores, truth = _against_references(scored, arguments), results.UNKNOWN
+    for warning in (*scores.warnings, *scored.warnings()):
         print(f"warning: {printable(warning)}", file=sys.stderr)
     references = prepared.references if prepared else None
     if arguments.per_pair:
@@ -59,13 +59,15 @@ def main() -> None:
     _show(scores, truth)
 
 
-def _captions(arguments: argparse.Namespace, pairs: list[Pair]) -> dict[str, str]:
-    if arguments.reader == "free":  # answers of a language model, as in commands.judge
-        answers = read_answers(arguments.captions, pairs, arguments.key)
-        return {pair_id: answer_of(text) for pair_id, text in answers.items()}
-    if pairs:
-        return read_predictions(arguments.captions, pairs, arguments.key)
-    return read_results(arguments.captions, key=arguments.key)
+def _scored(arguments: argparse.Namespace, pairs: list[Pair]) -> Scored:
+    captions, key, referenced_only = arguments.captions, arguments.key, arguments.referenced_only
+    if arguments.references:
+        return scored_files.of_references(
+            captions, arguments.references, key, arguments.predicted_only, referenced_only
+        )
+    left_out = manifest.left_out(arguments.manifest or manifest.path_of(arguments.pairs), arguments.split)
+    free = arguments.reader == "free"
+    return scored_files.of_pairs(captions, pairs, arguments.pairs, left_out, key, free, referenced_only)
 
 
 def _arguments() -> argparse.Namespace:
@@ -75,6 +77,7 @@ def _arguments() -> argparse.Namespace:
     against.add_argument("--pairs", type=to_read, help="prepared pairs, for references and subsets")
     against.add_argument("--references", type=to_read, help="references in COCO form, or id -> sentences")
     add("--predicted-only", action="store_true", help="score only the ids that have a prediction")
+    add("--referenced-only", action="store_true", help="score only the ids that have a reference with a word")
     add("--key", help="key or column of the captions, if there are several (such as prediction)")
     add("--manifest", type=to_read, help="the manifest of the prepared pairs")
     add("--dataset", type=word, help="dataset of the pairs, for its grammar (negatives.grammar)")
@@ -124,14 +127,9 @@ def _against_pairs(
     return results.score_pairs(captions, pairs, timeout, tokeniser, truth), truth
 
 
-def _against_references(captions: dict[str, str], arguments: argparse.Namespace) -> Scores:
-    references = read_references(arguments.references)
-    predicted = {key: sentences for key, sentences in references.items() if key in captions}
-    if arguments.predicted_only:
-        rest = len(references) - len(predicted)
-        print(f"{len(predicted):,} ids are predicted and scored; {rest:,} of the references are not")
-        references = predicted
-    return score(captions, references, {}, arguments.meteor_timeout or 600.0, arguments.tokeniser or "ptb")
+def _against_references(scored: Scored, arguments: argparse.Namespace) -> Scores:
+    timeout, tokeniser = arguments.meteor_timeout or 600.0, arguments.tokeniser or "ptb"
+    return score(scored.captions, scored.references, {}, timeout, tokeniser)
 
 
 def _show(scores: Scores, truth: Correctness) -> None:

@@ -1,18 +1,20 @@
-"""Check that a dataset's folder is complete, before any stage runs. No image is opened.
+"""Check that a dataset's folder is complete, before any stage runs. Only the headers of images are read.
 
 python -m commands.check_data --dataset spot_the_diff    exit code 0: complete; 2: something is missing
 """
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from commands import run
 from pipeline.cli.arguments import new_parser, parsed, word
 from pipeline.config import params, resolving
-from pipeline.datasets import cards, checking, images, manifest, readers
+from pipeline.datasets import cards, checking, images, manifest, pair_checks, readers
 from pipeline.datasets.schema import Pair, images_of, read_pairs
 from pipeline.io.errors import listed, printable
 from pipeline.io.progress import track
+from pipeline.text import caption_text
 
 SHOWN = 20
 
@@ -31,10 +33,14 @@ def main() -> None:
     print(printable(f"{name}: {files}{f', protocol {protocol}' if protocol else ''}"))
     _compare_counts(cards.count(pairs), cards.path_of(name), protocol)
     names = images_of(pairs)
+    for warning in caption_text.warnings((pair.pair_id, text) for pair in pairs for text in pair.captions):
+        print(f"warning: {printable(warning)}", file=sys.stderr)
     problems = checking.missing(root, names)
     if problems:
         raise listed(problems, str(root), f"put these images in place ({cards.path_of(name)})")
     print(f"all {len(names):,} images are there")
+    for note in pair_checks.notes(root, pairs):
+        print(printable(f"note: {note}"))
     if settings.reader == readers.OWN:
         for model in settings_tree.models:
             resolving.resolve(settings_tree, name, model)  # raises for settings that do not fit the pairs

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pipeline.cli.arguments import new_parser, parsed, to_read, word
 from pipeline.config import params
-from pipeline.datasets import cards, checking, cub_nabirds, images, manifest, readers
+from pipeline.datasets import cards, checking, cub_nabirds, images, manifest, pair_checks, readers
 from pipeline.datasets.manifest import Manifest
 from pipeline.datasets.negatives import write_negatives
 from pipeline.datasets.schema import ClassPair, Pair, images_of, read_pairs, write_pairs
@@ -54,6 +54,8 @@ def prepare(arguments: argparse.Namespace) -> None:
     print(f"{arguments.dataset}: {len(pairs)} pairs, {len(names)} images")
     for difference in cards.differences(counted, card.counts(protocol) or {}):
         print(f"note: {difference}")
+    for note in pair_checks.notes(root, pairs):
+        print(printable(f"note: {note}"))
     for warning in caption_text.warnings((pair.pair_id, text) for pair in pairs for text in pair.captions):
         print(f"warning: {printable(warning)}", file=sys.stderr)
     images.write_index(arguments.images, images.index(root, names))

@@ -10,6 +10,7 @@ from typing import Any
 
 from PIL import Image
 
+from pipeline.datasets import similar_names
 from pipeline.datasets.images import FORMATS, UNSUPPORTED, Indexed
 from pipeline.io.content_hashes import sha256
 from pipeline.io.errors import InputError
@@ -23,11 +24,20 @@ EXTENSIONS = (
 IMAGES = frozenset(EXTENSIONS.split(" "))
 # files and folders that operating systems and NAS devices write, in lower case
 SYSTEMS = frozenset(("thumbs.db", "ehthumbs.db", "desktop.ini", "__macosx", "@eadir"))
+MISSING = "missing"
 
 
 def missing(root: Path, names: Iterable[str]) -> list[str]:
-    """Return a message for each image that is missing, empty or not a regular file. No file is opened."""
-    return [f"{name}: {fault}" for name in names if (fault := _fault(root / name))]
+    """Return a message for each image that is missing, empty or not a regular file. No file is opened.
+
+    The message about a missing image names a file with almost the same name, if there is one.
+    """
+    faults = ((name, _fault(root / name)) for name in names)
+    return [
+        f"{name}: {fault}{similar_names.hint(root / name, root) if fault == MISSING else ''}"
+        for name, fault in faults
+        if fault
+    ]
 
 
 def on_disk(root: Path, name: str) -> str:
@@ -60,7 +70,7 @@ def _fault(path: Path) -> str | None:
         status = path.stat()
     except (OSError, ValueError) as error:
         is_missing = isinstance(error, FileNotFoundError | NotADirectoryError)
-        return "missing" if is_missing else f"cannot be read ({getattr(error, 'strerror', error)})"
+        return MISSING if is_missing else f"cannot be read ({getattr(error, 'strerror', error)})"
     if not stat.S_ISREG(status.st_mode):
         return "not a file"
     return None if status.st_size else "empty (0 bytes)"

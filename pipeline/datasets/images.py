@@ -15,7 +15,7 @@ import cv2
 import numpy as np
 from PIL import ExifTags, Image, TiffImagePlugin, UnidentifiedImageError
 
-from pipeline.datasets import tiff_tags
+from pipeline.datasets import similar_names, tiff_tags, transparency
 from pipeline.io import content_hashes, inputs
 from pipeline.io.errors import InputError, listed
 from pipeline.io.outputs import write_json_lines
@@ -72,6 +72,7 @@ def decode(data: bytes, name: str) -> Image.Image:
 
     - Only the first frame of an animation and the first page of a TIFF are read.
     - Transparency is composited over white. An extra band of a TIFF is alpha only if the file says so.
+      A fourth channel that cannot be transparency is ignored or refused (transparency.py).
     - 16-bit values keep their high byte. The scale depends on the file's depth, never on the image's values,
       so both images of a pair have the same scale. A 16-bit grey image that would become black is refused.
     - CMYK becomes R = (255 - C)(255 - K) / 255, and G and B likewise. In a JPEG the values are inverted
@@ -129,18 +130,18 @@ def _loaded(image: Image.Image, name: str) -> Image.Image:
         if isinstance(image, TiffImagePlugin.TiffImageFile):
             tiff_tags.check(image.tag_v2, name)
             is_opaque = not tiff_tags.has_alpha(image.tag_v2)
-            orientation = _orientation(image)
+            orientation = orientation_of(image)
             image.getexif()[ExifTags.Base.Orientation] = 1  # Pillow would rotate a TIFF, and no other format
             image = image.copy()  # which has the size of the stored pixels
         else:
             image.load()
-            orientation = image.info.get(ORIENTATION) or _orientation(image)
+            orientation = image.info.get(ORIENTATION) or orientation_of(image)
     rgb = _rgb(image, name, is_opaque)
     rgb.info = {ORIENTATION: orientation} if orientation > 1 else {}
     return rgb
 
 
-def _orientation(image: Image.Image) -> int:
+def orientation_of(image: Image.Image) -> int:
     """Return the EXIF orientation, from 1 to 8; 1 if the EXIF data is damaged or missing."""
     try:
         orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
@@ -163,8 +164,7 @@ def _rgb(image: Image.Image, name: str, is_opaque: bool) -> Image.Image:
         raise InputError(f"{name} has pixels of the kind {image.mode}; convert it to 8-bit RGB")
     if is_opaque or not image.has_transparency_data:
         return image.convert("RGB")
-    white = Image.new("RGBA", image.size, "white")
-    return Image.alpha_composite(white, image.convert("RGBA")).convert("RGB")
+    return transparency.over_white(image.convert("RGBA"), name)
 
 
 def _high_byte(image: Image.Image, name: str) -> Image.Image:
@@ -208,7 +208,8 @@ def read_bytes(path: Path) -> bytes:
         return inputs.read_bytes(path)
     except (OSError, ValueError) as error:  # ValueError: a name with a null byte
         reason = getattr(error, "strerror", error)
-        raise InputError(f"{path} cannot be read ({reason}); put the file there") from None
+        hint = similar_names.hint(path, path.parent)
+        raise InputError(f"{path} cannot be read ({reason}){hint}; put the file there") from None
 
 
 def index(root: Path, names: list[str]) -> Iterator[Indexed]:

@@ -8,21 +8,23 @@ If the table has no splits, the scenes are split 80/10/10 at random with a fixed
 pairs that share an image are one scene.
 """
 
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
 
-from pipeline.datasets import checking
+from pipeline.datasets import checking, pair_checks
 from pipeline.datasets.annotations import ImageName, check_splits, connected, not_blank, scenes_by_images
 from pipeline.datasets.checking import on_disk
 from pipeline.datasets.pairs_csv_rows import NAMES, find, read_rows
-from pipeline.datasets.schema import SPLITS, Box, Kind, Pair, Split
+from pipeline.datasets.schema import NO_CHANGE, SPLITS, Box, Kind, Pair, Split
 from pipeline.io.errors import InputError, listed
 from pipeline.io.records import first_fault
+from pipeline.text.caption_text import refusal
 
 FILES = ()
 OPTIONAL = NAMES  # exactly one of these files must exist
@@ -43,6 +45,11 @@ def _box(value: Any) -> Any:
     return x, y, width, height
 
 
+def _one_spelling(scene: str) -> str:
+    """Return the name of a scene without spaces at its ends, in the Unicode form NFC."""
+    return unicodedata.normalize("NFC", " ".join(scene.split()))
+
+
 class _Row(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -51,7 +58,7 @@ class _Row(BaseModel):
     caption: str = ""
     captions: list[str] = []
     pair_id: str | None = None
-    scene: str = ""
+    scene: Annotated[str, AfterValidator(_one_spelling)] = ""
     split: Split | None = None
     type: Kind | None = None
     before_box: Annotated[Box, BeforeValidator(_box)] | None = None
@@ -74,8 +81,8 @@ class Table:
 def read(root: Path) -> list[Pair]:
     """Return the pairs in the table's order. Raises InputError that names every wrong line.
 
-    A line is also wrong if an image is missing, or if images in two splits have the same content. No image is
-    decoded.
+    A line is also wrong if an image is missing, if a box does not fit its image, if a scene is in two splits,
+    or if images in two splits have the same content. No image is decoded.
     """
     table = _table(root)
     lines: dict[str, int] = {}
@@ -85,9 +92,12 @@ def read(root: Path) -> list[Pair]:
     missing = [(line, fault) for name, line in lines.items() for fault in checking.missing(root, [name])]
     first_names = checking.first_alike(root, lines)
     pairs = [] if table.problems else _pairs_in_splits(table, first_names)
-    leaks = _leaks(table, pairs, first_names)
-    if problems := sorted([*table.problems, *missing, *leaks]):
-        raise listed([f"line {line}: {problem}" for line, problem in problems], str(table.path), REMEDY)
+    faulty_boxes, advice = pair_checks.box_faults(root, table.pairs.values())
+    boxes = [(table.lines[pair.before, pair.after], fault) for pair, fault in faulty_boxes]
+    faults = [*missing, *boxes, *_leaks(table, pairs, first_names), *_same_images(table, first_names)]
+    if problems := sorted([*table.problems, *faults]):
+        messages = [f"line {line}: {problem}" for line, problem in problems]
+        raise listed(messages, str(table.path), f"{REMEDY}{advice}")
     check_splits(table.path, pairs)
     return pairs
 
@@ -141,6 +151,7 @@ def _add_row(table: Table, line: int, row: _Row, root: Path) -> None:
         problems.append("no caption")
     if wordless := [caption for caption in captions if not any(map(str.isalnum, caption))]:
         problems.append(f"the caption {wordless[0]!r} has no word; write it out")
+    problems += [message for caption in captions if (message := refusal(caption))]
     table.problems.extend((line, problem) for problem in problems)
     table.pairs[before, after] = replace(first_pair, captions=first_pair.captions + captions)
 
@@ -201,14 +212,19 @@ def _random_splits(path: Path, scenes: list[int]) -> dict[int, str]:
 
 
 def _leaks(table: Table, pairs: list[Pair], first_names: Mapping[str, str]) -> list[tuple[int, str]]:
-    """Return (line number, message) for each image that is in two splits.
+    """Return (line number, message) for each scene and each image that is in two splits.
 
     `first_names` maps the name of each image to the first name among the images with the same content. So an
     image is also found if it has different names in the two splits.
     """
     first_uses: dict[str, tuple[str, str, int]] = {}
+    first_of_scene: dict[str, tuple[str, int]] = {}
     problems = []
     for line, pair in zip(table.lines.values(), pairs, strict=False):
+        split, first_line = first_of_scene.setdefault(pair.scene_id, (pair.split, line))
+        if split != pair.split:
+            scene = f"scene {pair.scene_id!r} is in {pair.split} here, and in {split} in line {first_line}"
+            problems.append((line, scene))
         for name in dict.fromkeys((pair.before, pair.after)):
             first_use = (name, pair.split, line)
             first_name, split, first_line = first_uses.setdefault(first_names[name], first_use)
@@ -216,3 +232,12 @@ def _leaks(table: Table, pairs: list[Pair], first_names: Mapping[str, str]) -> l
                 same_image = f"the same image as {first_name} in {split}, line {first_line}"
                 problems.append((line, f"{name} in {pair.split} is {same_image}"))
     return problems
+
+
+def _same_images(table: Table, first_names: Mapping[str, str]) -> list[tuple[int, str]]:
+    """Return (line number, message) for each changed pair with the same image twice, by name or by content."""
+    return [
+        (line, f"before and after are the same image ({pair.before}), and the type is {pair.change_type}")
+        for line, pair in zip(table.lines.values(), table.pairs.values(), strict=True)
+        if pair.change_type not in (None, NO_CHANGE) and first_names[pair.before] == first_names[pair.after]
+    ]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pipeline.datasets import similar_names
 from pipeline.io.errors import InputError
 from pipeline.io.inputs import json_of, read_lines, read_text
 
@@ -49,7 +50,8 @@ def find(folder: Path) -> Path:
         raise InputError(f"{folder} {fault}; name the folder that holds {' or '.join(NAMES)}")
     tables = [folder / name for name in NAMES if (folder / name).is_file()]
     if len(tables) != 1:
-        present = " and ".join(path.name for path in tables) or "neither"
+        hint = next(filter(None, (similar_names.hint(folder / name, folder) for name in NAMES)), "")
+        present = " and ".join(path.name for path in tables) or f"neither{hint}"
         raise InputError(f"{folder} must hold {' or '.join(NAMES)}, and has {present}; {REMEDY}")
     return tables[0]
 

@@ -10,7 +10,9 @@ from pipeline.datasets import (
     clevr_dc,
     image_editing_request,
     levir_cc,
+    pair_checks,
     pairs_csv,
+    similar_names,
     spot_the_diff,
 )
 from pipeline.datasets.manifest import LeftOut
@@ -40,14 +42,18 @@ def read(reader: str, root: Path, protocol: str | None = None) -> list[Pair]:
 
     `reader` is a key of READERS. `protocol` is one of the reader's ways to form pairs, such as
     "per_entry"; None means the reader's default. Raises InputError for an unknown reader or protocol,
-    or a missing or wrong file.
+    a missing or wrong file, or a box that does not fit its image.
     """
     module, protocol = _reader(reader), protocol_of(reader, protocol)
     if not root.is_dir():
         raise InputError(f"{root} is missing; put the dataset there (data/README.md says which files)")
-    if missing := [f"{name} is missing" for name in module.FILES if not (root / name).exists()]:
-        raise listed(missing, str(root), "data/README.md says what it is")
+    missing = [name for name in module.FILES if not (root / name).exists()]
+    if missing:
+        faults = [f"{name} is missing{similar_names.hint(root / name, root)}" for name in missing]
+        raise listed(faults, str(root), "data/README.md says what it is")
     pairs: list[Pair] = module.read(root) if protocol is None else module.read(root, protocol)
+    if reader != OWN:  # which names the boxes of a table by their lines
+        pair_checks.check_boxes(root, pairs)
     return pairs
 
 

@@ -103,7 +103,11 @@ def _tokenized(
     tokens = iter(tokenizer.OF_SCORES[tokeniser][1](sentences, timeout))
     words = {key: [text for text in islice(tokens, len(texts)) if text] for key, texts in references.items()}
     if empty := [key for key, texts in words.items() if not texts]:
-        raise listed(empty, "no reference holds a word", "give each a reference, or leave them out with --referenced-only")
+        raise listed(
+            empty,
+            "no reference holds a word",
+            "give each a reference, or leave them out with --referenced-only",
+        )
     return dict(zip(references, tokens, strict=True)), words
 
 

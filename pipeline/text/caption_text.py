@@ -20,7 +20,7 @@ ESCAPE, NUMBER = "an escape sequence as text", "only a number or truth value"
 ENCODING, INVISIBLE = "text in a wrong encoding", "an invisible character"
 FORM, SPACES, NO_WORD = "a letter in an unusual form", "words without spaces between them", "no word"
 REMEDIES = {
-    LIST: "write each sentence as a caption of its own",
+    LIST: "write each sentence as a caption of its own (in a table: caption, caption_2 …)",
     MISSING: "write a caption, or leave it out",
     ENTITY: "write the character itself",
     TAG: "each counts as a word; remove it",

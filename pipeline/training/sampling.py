@@ -8,7 +8,6 @@ P: parts of a batch; B: pairs of a part, one of each scene; U: images of a batch
 H x W: grid; R: captions per pair; L: words.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -25,11 +24,10 @@ from pipeline.features.store import FeatureStore
 from pipeline.io.errors import InputError
 from pipeline.io.prefetch import prefetch
 from pipeline.text.vocabularies import Vocabulary, pad
+from pipeline.training import mirrored_captions
 
 Scene = tuple[Pair, ...]
 EPOCH, ITERATION, MOVES = 0, 1, 2  # separate streams of random numbers
-OTHER = {"left": "right", "right": "left"}
-SIDE = re.compile(r"\b(left|right)\b")
 
 
 @dataclass(frozen=True)
@@ -49,8 +47,8 @@ class Moved:
         return pixels
 
     def caption(self, text: str) -> str:
-        """Return the caption, with "left" and "right" exchanged if the images are mirrored."""
-        return SIDE.sub(lambda match: OTHER[match[0]], text) if self.mirrored else text
+        """Return the caption, with the sides "left" and "right" exchanged if the images are mirrored."""
+        return mirrored_captions.mirrored(text) if self.mirrored else text
 
 
 @dataclass(frozen=True)
@@ -175,7 +173,7 @@ class Sampler(Draws):
     If settings["exchange"] is True, each item is changed with probability 1/2. In a scene, the default
     image and the distractor image (the unchanged view) change places. In the pair of a caption, the
     distractor image replaces the before image. Raises InputError if a batch needs more items than the
-    train split has.
+    train split has, or if images are mirrored and a caption's sides are unclear (mirrored_captions.py).
     """
 
     def __init__(
@@ -185,6 +183,8 @@ class Sampler(Draws):
         self.batch, self.references, self.seed = settings["batch"], settings["references"], seed
         self.exchanging = settings["exchange"]
         self.mirror, self.shift = settings.get("mirror", False), settings.get("shift", 0)
+        if self.mirror:
+            mirrored_captions.check(pairs)
         self.distractors = {
             pair.scene_id: pair.after for pair in pairs if by_sentence and pair.change_type == NO_CHANGE
         }

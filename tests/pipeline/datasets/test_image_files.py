@@ -75,7 +75,10 @@ CONVERTED = {
     ),
     "palette, a transparent entry": (saved(palette(), "PNG", transparency=1), [[RED, WHITE]]),
     "RGBA": (saved(Image.new("RGBA", (1, 1), (255, 0, 0, 128)), "PNG"), [[(255, 127, 127)]]),
-    "RGBA, hidden colour": (saved(Image.new("RGBA", (1, 1), (255, 0, 0, 0)), "PNG"), [[WHITE]]),
+    "RGBA, hidden colour": (
+        saved(Image.fromarray(np.array([[[*RED, 0], [*RED, 255]]], np.uint8)), "PNG"),
+        [[WHITE, RED]],
+    ),
     "grey and alpha": (saved(Image.new("LA", (1, 1), (0, 128)), "PNG"), [[(127, 127, 127)]]),
     "a transparent colour": (
         png(2, 1, 8, 2, b"\0\7\11\1\1\2\3", tRNS=b"\0\1\0\2\0\3"),

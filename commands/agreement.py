@@ -30,6 +30,7 @@ def main() -> None:
     if len(models) != count:
         raise InputError(f"--models has {len(models)} name(s) for {count} run(s); name one per run")
     runs = [agreement_files.read_run(path, name) for path, name in zip(arguments.runs, models, strict=True)]
+    agreement_files.check_pairs(runs)
     agreements = agreement_files.of_verdicts(runs)
     for name, *files in arguments.scores:
         agreements.append(agreement_files.of_files(name, runs, [Path(file) for file in files], arguments.key))

@@ -18,6 +18,7 @@ from pipeline.config import params
 from pipeline.io.errors import InputError, printable
 from pipeline.io.inputs import json_of, read_json
 from pipeline.io.records import checked
+from pipeline.scoring import conditions
 from pipeline.scoring.metric_names import of_parts
 
 RUNS, OLD = "results/runs", "results/cells"  # OLD: name of the folder in earlier versions
@@ -49,10 +50,13 @@ def fallen_scores(revision: str, tolerance: Mapping[str, float]) -> tuple[list[s
     fallen, compared = [], 0
     for path in _committed(revision):
         source, text = f"{revision}:{path}", _git("show", f"{revision}:./{path}")
-        before = _scores(json_of(text, source, "name another revision"), source, tolerance)
+        committed = json_of(text, source, "name another revision")
+        before = _scores(committed, source, tolerance)
         run_name = Path(*path.parent.parts[2:])  # without results/runs
         file = RUNS / run_name / FILE
-        scores = _scores(read_json(file, RERUN), str(file), tolerance)
+        tree = read_json(file, RERUN)
+        scores = _scores(tree, str(file), tolerance)
+        _check_conditions(committed, source, tree, str(file))
         compared += len(before)
         for metric, score in before.items():
             label = f"{run_name}: {metric}"
@@ -65,6 +69,22 @@ def fallen_scores(revision: str, tolerance: Mapping[str, float]) -> tuple[list[s
         named = ", ".join(tolerance)
         raise InputError(f"{revision} has none of the scores {named}; name others in check.tolerance")
     return fallen, compared
+
+
+def _check_conditions(before: Any, source: str, now: Any, file: str) -> None:
+    """Raise InputError if two metrics.json were scored with other tokenisers, references or numbers of pairs.
+
+    A condition that one of them does not state, because an earlier version wrote it, is not compared.
+    """
+    words = {"tokeniser": "tokenisers", "pairs": "numbers of pairs", conditions.HASH: "references"}
+    values = conditions.stated(before), conditions.stated(now)
+    for name in words:
+        old, new = (value[name] for value in values)
+        if None not in (old, new) and old != new:
+            raise InputError(
+                f"{source} and {file} were scored with different {words[name]}: {old!r} and {new!r}; "
+                "name a revision that was scored alike"
+            )
 
 
 def _committed(revision: str) -> list[Path]:

@@ -71,9 +71,8 @@ def _faults_of_records(own: bool) -> list[Faults]:
 def _faults_of_run(path: Path) -> Faults:
     file = path / "pairs.jsonl" if path.is_dir() else path
     lines = read_pairs(file)
-    unreadable_ids = [line.pair_id for line in lines if line.not_judged]
+    unreadable_ids = [line.pair_id for line in lines if line.faults == UNREADABLE]
     _warn_of_unreadable(unreadable_ids, {line.pair_id: line.caption for line in lines})
-    lines = [line for line in lines if not line.not_judged]
     if any(line.faults is None for line in lines):
         raise InputError(f"{file} has no faults; score pairs with scenes: `dvc repro score`")
     name = "/".join(file.parent.parts[-3:]) or str(file)
@@ -93,7 +92,6 @@ def _faults_of_captions(path: Path, pairs: Path, key: str | None) -> Faults:
             raise InputError(f"{pairs} has no scene of the pair {pair.pair_id}; use a rendered dataset")
         if verdict.faults == UNREADABLE:
             unreadable_ids.append(pair.pair_id)
-            continue
         judged.append((verdict.faults, bool(pair.changed)))
     _warn_of_unreadable(unreadable_ids, captions)
     return _faults(str(path), judged)

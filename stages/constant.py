@@ -11,7 +11,9 @@ from pipeline.datasets import manifest
 from pipeline.datasets.schema import SPLITS, of_split
 from pipeline.io.errors import InputError, printable
 from pipeline.io.outputs import file_to_write, write_json
-from pipeline.scoring import constant_baseline, results, run_files
+from pipeline.scoring import conditions, constant_baseline, results, run_files
+from pipeline.scoring.conditions import Conditions, Scope
+from pipeline.scoring.tokenizer import OF_SCORES
 from stages import run
 
 
@@ -47,7 +49,11 @@ def main() -> None:
         print(f"warning: {printable(warning)}", file=sys.stderr)
     write_json(arguments.captions, [{"image_id": key, "caption": text} for key, text in captions.items()])
     hashes = run_files.hashes_of_scored(vars(arguments))
-    results.write_metrics(arguments.out, scores, truth, {}, prepared.references, arguments.summary, hashes)
+    phrases = conditions.of_phrases(settings.no_change_phrases)
+    scored_as = Conditions(tokeniser=OF_SCORES[tokeniser][0], reader="strict", no_change_phrases=phrases)
+    scope = Scope(scored_as, arguments.pairs.name)
+    metrics = results.metrics_of(scores, truth, {}, prepared.references, scope)
+    results.write_metrics(arguments.out, metrics, arguments.summary, hashes)
     print(f"{arguments.dataset}: {caption!r}, validation CIDEr-D {cider_d:.3f}")
 
 

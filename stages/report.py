@@ -54,7 +54,8 @@ def show(out: Path) -> None:
     for dataset in dict.fromkeys(record["dataset"] for record in records):
         rows = overview_table.rows(records, dataset)
         title = f"{dataset}: scores × 100, as papers print them"
-        tables.show([overview_table.table(title, overview_table.columns(rows), rows)])
+        notes = [printable(note) for note in overview_table.notes(records, dataset)]
+        tables.show([overview_table.table(title, overview_table.columns(rows), rows, notes)])
     print(printable(f"with images and curves: {out / PAGE}"))
 
 

@@ -7,6 +7,7 @@ On its own:       python -m stages.score --captions FILE --references FILE --out
 
 import argparse
 import sys
+from collections.abc import Sequence
 
 from pipeline.cli.arguments import new_parser, pairs_of, parsed, real, to_read, word
 from pipeline.config import params
@@ -17,15 +18,21 @@ from pipeline.free_english.truth import FREE
 from pipeline.io.errors import printable
 from pipeline.io.outputs import file_to_write
 from pipeline.reporting import tables
-from pipeline.scoring import attention_localisation, results, run_files, scored_files
+from pipeline.scoring import (
+    attention_localisation,
+    conditions,
+    results,
+    run_files,
+    scored_files,
+    table_notes,
+)
 from pipeline.scoring.attention_localisation import Localisation
+from pipeline.scoring.conditions import Conditions, Scope
 from pipeline.scoring.corpus import Scores, score
-from pipeline.scoring.metric_names import FAULTS
 from pipeline.scoring.results import Correctness
 from pipeline.scoring.scored_files import Scored
 from pipeline.scoring.sentences import STRICT
 from pipeline.scoring.tokenizer import OF_SCORES
-from pipeline.scoring.truth import UNREADABLE
 from stages import run
 
 
@@ -44,19 +51,22 @@ def main() -> None:
     if arguments.attention:
         located = attention_localisation.of_files(arguments.attention, arguments.images, pairs, captions)
     if pairs:
-        scores, truth = _against_pairs(captions, pairs, arguments)
+        scores, truth, scope = _against_pairs(scored, arguments)
     else:
-        scores, truth = _against_references(scored, arguments), results.UNKNOWN
-    for warning in (*scores.warnings, *scored.warnings()):
+        (scores, scope), truth = _against_references(scored, arguments), results.UNKNOWN
+    protocol = prepared.references if prepared else None
+    metrics = results.metrics_of(scores, truth, located.summary, protocol, scope)
+    strange = arguments.reader == "strict" and not arguments.attention  # captions of another program
+    unread = results.unread(truth.unreadable, captions) if strange else []
+    for warning in (*scores.warnings, *scored.warnings(), *unread):
         print(f"warning: {printable(warning)}", file=sys.stderr)
-    references = prepared.references if prepared else None
     if arguments.per_pair:
-        results.write_pair_scores(arguments.per_pair, scores, captions, truth, located.pairs)
+        results.write_pair_scores(
+            arguments.per_pair, scores, captions, truth, located.pairs, scope.conditions
+        )
     hashes = run_files.hashes_of_scored(vars(arguments))
-    results.write_metrics(
-        arguments.out, scores, truth, located.summary, references, arguments.summary, hashes
-    )
-    _show(scores, truth)
+    results.write_metrics(arguments.out, metrics, arguments.summary, hashes)
+    _show(scores, truth, table_notes.of_metrics(metrics))
 
 
 def _scored(arguments: argparse.Namespace, pairs: list[Pair]) -> Scored:
@@ -104,10 +114,8 @@ def _arguments() -> argparse.Namespace:
     return arguments
 
 
-def _against_pairs(
-    captions: dict[str, str], pairs: list[Pair], arguments: argparse.Namespace
-) -> tuple[Scores, Correctness]:
-    everything = params.load()
+def _against_pairs(scored: Scored, arguments: argparse.Namespace) -> tuple[Scores, Correctness, Scope]:
+    captions, pairs, everything = scored.captions, scored.pairs, params.load()
     settings, grammar = everything.score, None
     if arguments.dataset:
         everything.of(arguments.dataset)  # raises for an unknown name
@@ -117,32 +125,34 @@ def _against_pairs(
         pairs,
         settings.no_change_phrases,
         grammar,
-        # unreadable captions of our models (they have an attention file) and of the reader `free` are false
-        outside=arguments.attention is None and arguments.reader == "strict",
         reader=FREE if arguments.reader == "free" else STRICT,
         exchanged=attention_maps.read_exchanged(arguments.attention) if arguments.attention else None,
     )
     timeout = arguments.meteor_timeout or settings.meteor_timeout
     tokeniser = arguments.tokeniser or settings.tokeniser
-    return results.score_pairs(captions, pairs, timeout, tokeniser, truth), truth
+    phrases = conditions.of_phrases(settings.no_change_phrases)
+    name, reader = OF_SCORES[tokeniser][0], arguments.reader
+    scored_as = Conditions(tokeniser=name, reader=reader, no_change_phrases=phrases)
+    scope = Scope(scored_as, arguments.pairs.name, scored.left_out)
+    return results.score_pairs(captions, pairs, timeout, tokeniser, truth), truth, scope
 
 
-def _against_references(scored: Scored, arguments: argparse.Namespace) -> Scores:
+def _against_references(scored: Scored, arguments: argparse.Namespace) -> tuple[Scores, Scope]:
     timeout, tokeniser = arguments.meteor_timeout or 600.0, arguments.tokeniser or "ptb"
-    return score(scored.captions, scored.references, {}, timeout, tokeniser)
+    scored_as = Conditions(tokeniser=OF_SCORES[tokeniser][0])
+    scope = Scope(scored_as, arguments.references.name, scored.left_out)
+    return score(scored.captions, scored.references, {}, timeout, tokeniser), scope
 
 
-def _show(scores: Scores, truth: Correctness) -> None:
+def _show(scores: Scores, truth: Correctness, notes: Sequence[str]) -> None:
     headings = ["", *(name.replace("/", " ") for name in scores.subsets["total"])]
     rows = [[name, *map(tables.number, values.values())] for name, values in scores.subsets.items()]
-    notes = []
+    lines = []
     if truth.change_accuracy is not None:
-        notes.append(f"change/no-change accuracy: {_percent(truth.change_accuracy)}")
-    judged = [pair[FAULTS] for pair in truth.pairs.values() if pair[FAULTS] is not None]
-    if unreadable := judged.count(UNREADABLE):
-        notes.append(f"unreadable: {_percent(unreadable / len(judged))}")
-    notes += [f"{name} named correctly: {_percent(value)}" for name, value in truth.attributes.items()]
-    tables.show([tables.Table("scores × 100, as papers print them", headings, rows, notes)])
+        lines.append(f"change/no-change accuracy: {_percent(truth.change_accuracy)}")
+    lines += [f"{name} named correctly: {_percent(value)}" for name, value in truth.attributes.items()]
+    all_notes = [printable(line) for line in (*lines, *notes)]
+    tables.show([tables.Table("scores × 100, as papers print them", headings, rows, all_notes)])
 
 
 def _percent(share: float | None) -> str:

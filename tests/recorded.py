@@ -34,7 +34,8 @@ def write(root, model, seed, wrong, dataset="tabletop", changes=None):
     quarters = {f"viewpoint_iou_q{n + 1}": list(range(10 * n, 10 * n + 10)) for n in range(4)}
     members = {"change": list(range(0, PAIRS, 2)), "no_change": list(range(1, PAIRS, 2))} | quarters
     members["color"] = members["change"]
-    pairs = {"pairs": [f"{n}.png" for n in range(PAIRS)], "viewpoint_iou": [n / PAIRS for n in range(PAIRS)]}
+    pairs = {"pairs": [f"{n}.png" for n in range(PAIRS)], "scenes": [str(n) for n in range(PAIRS)]}
+    pairs |= {"references": "0" * 64, "viewpoint_iou": [n / PAIRS for n in range(PAIRS)]}
     read = {str(n): f"reference {n}" for n in range(records.KEPT_CAPTIONS)}
     (folder / "pairs.json").write_text(json.dumps(pairs | {"subsets": members, "captions": read}))
 

@@ -16,6 +16,7 @@ from pipeline.decoding import attention_maps
 from pipeline.decoding.attention_maps import Attended
 from pipeline.scoring.subsets import subsets
 from tests import project_params
+from tests.scored import SCORED
 from tests.synthetic import make_clevr_change
 
 SCENES = 100  # 10 of them, two of each change type, are test scenes
@@ -144,6 +145,7 @@ def scored(pair: Pair, caption: str, score: float) -> dict[str, Any]:
     # words, function words, eight numbers of four stages twice, chunks, matched words
     line = [6, 5, 2, 2, 3, 3, 1, 1, *[0] * 12, 2, 4, 4]
     told = {"SPICE": None, "right": right, "bleu": bleu, "meteor": line}
+    told |= {"scored": SCORED, "references": "0123456789abcdef"}
     return {"pair_id": pair.pair_id, "caption": caption} | values | told
 
 

@@ -46,7 +46,9 @@ def test_the_python_of_the_cookbook_runs(prepared, tmp_path):
     for folder in (run, curves):
         folder.mkdir(parents=True)
     (run / "metrics.json").write_text(json.dumps({"change": {"true": 0.5, "CIDEr-D": 1.0}}))
-    rows = [{"pair_id": str(n), "changed": n > 0, "true": n != 1} for n in range(3)]
+    rows = [
+        {"pair_id": f"{n:06d}", "scene_id": f"{n:06d}", "changed": n > 0, "true": n != 1} for n in range(3)
+    ]
     (run / "pairs.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     (curves / "loss.csv").write_text("iteration,cap\n1,2.0\n2,1.5\n")
     names: dict[str, object] = {}
@@ -56,6 +58,7 @@ def test_the_python_of_the_cookbook_runs(prepared, tmp_path):
     assert len(PYTHON) == 6
     assert "turned blue" in names["caption"]
     assert names["features"].shape == prepared.store.array.shape[1:]
+    assert [*names["pairs"]["scene_id"]] == ["000000", "000001", "000002"]  # not 0, 1, 2
     assert names["true_share"].to_dict() == {False: 1.0, True: 0.5}
     assert (tmp_path / "attention.png").stat().st_size
     assert (tmp_path / "loss.png").stat().st_size

@@ -35,7 +35,7 @@ from pipeline.io import front_matter
 from pipeline.io.errors import InputError, printable
 from pipeline.io.inputs import read_json
 from pipeline.io.outputs import Contents, check, replacing, write_json, yaml_of
-from pipeline.scoring import run_files
+from pipeline.scoring import conditions, run_files, table_notes
 from pipeline.scoring.caption_files import read_results
 from pipeline.scoring.metric_names import AGREES, FITS, HEADINGS, SHOWN, TRUE, TRUE_CHANGES, TRUE_NO_CHANGE
 from pipeline.statistics.bootstrap import over_seeds
@@ -124,6 +124,7 @@ def model_card(
         counts=_counts(lab / f"data/pairs/{recipe.dataset}.manifest.json"),
         own=scores["own"],
         seeds=scores["seeds"],
+        notes=scores["notes"],
         scores=[(HEADINGS.get(name, name), own_scores[name], spread[name]) for name in names],
         truth=_truth_table(scores["truth"]),
         squashed=recorded_spec(recipe.features).squashed,
@@ -245,6 +246,9 @@ def _scores(trained: Trained, weights: Path, lab: Path) -> dict[str, Any]:
         "split": "test",
         "own": own_scores,
         "truth": _truth(run / run_files.METRICS) if own_scores else {},
+        "notes": table_notes.of_metrics(read_json(run / run_files.METRICS, run_files.SCORE))
+        if own_scores
+        else [],
         "seeds": {str(seed): scores for seed, scores in sorted(seeds.items())},
         "sample": dict(list(captions.items())[:SAMPLE]),
         "rendered": tabletop.of(recipe.dataset).model_dump() if rendered else None,
@@ -260,6 +264,7 @@ def _summaries(trained: Trained, weights: Path, lab: Path) -> dict[int, Mapping[
     """
     runs = Path(trained.run).parent
     summaries: dict[int, Mapping[str, Any]] = {}
+    stated: dict[int, dict[str, Any]] = {}
     for file in sorted((lab / "results/runs" / runs).glob(f"[0-9]*/{run_files.SUMMARY}")):
         run, seed = file.parent, int(file.parent.name)
         is_own = seed == trained.seed
@@ -267,10 +272,15 @@ def _summaries(trained: Trained, weights: Path, lab: Path) -> dict[int, Mapping[
             seed_weights = weights if is_own else lab / "data/weights" / runs / run.name
             run_files.check_scores(run, weights=seed_weights)
             summaries[seed] = read_json(file, run_files.SCORE)
+            stated[seed] = conditions.stated(read_json(run / run_files.METRICS, run_files.SCORE))
         except InputError as error:
             if is_own:
                 raise
             print(printable(f"note: the scores of seed {seed} are left out: {error}"), file=sys.stderr)
+    for seed in [seed for seed in stated if stated[seed] != stated.get(trained.seed, stated[seed])]:
+        del summaries[seed]
+        reason = "they have another tokeniser, other references or other pairs"
+        print(f"note: the scores of seed {seed} are left out: {reason}", file=sys.stderr)
     return summaries
 
 

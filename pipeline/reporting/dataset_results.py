@@ -1,9 +1,9 @@
 """Read the results of a dataset, for the runs that params.yaml lists."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pydantic import FiniteFloat
 
@@ -21,10 +21,11 @@ from pipeline.reporting import paper_results, retrieval_results, run_curves
 from pipeline.reporting.paper_results import Published, PublishedRetrieval
 from pipeline.reporting.retrieval_results import Figures
 from pipeline.reporting.run_curves import Curve, read_curve
-from pipeline.scoring import caption_files, run_files
+from pipeline.scoring import caption_files, conditions, run_files, table_notes
 from pipeline.scoring.metric_names import CIDER, CORPUS
 from pipeline.statistics import pair_scores
-from pipeline.statistics.pair_scores import Evidence, ScoredPair
+from pipeline.statistics.evidence import Evidence
+from pipeline.statistics.pair_scores import ScoredPair
 
 REMEDY = "run `dvc repro` to make it"
 PRETRAIN = "pretrain"  # folder with the curves of the phases before captioning
@@ -41,6 +42,8 @@ class Metrics:
     subsets: dict[str, dict[str, float]]  # "total", a subset, "attributes" … -> name of a score -> value
     overall: dict[str, float]  # scores without subsets: change_accuracy, exact_match …
     scorers: dict[str, str]  # programs that computed the scores
+    # scored pairs, repeated captions, best constants (table_notes.py)
+    described: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -117,13 +120,16 @@ def _results(root: Path, dataset: str, params: Params) -> Results:
         run_files.check_scores(root / "results/runs" / name, path, root / "data/weights" / name)
         run_curves.check(root / "results/curves" / name, root / "data/weights" / name)
     published_folder = root / paper_results.FOLDER
+    constant_metrics = read_metrics(constant / "metrics.json")
+    named_metrics = {f"{run.model}/{run.seed}": run.metrics for run in runs}
+    check_alike({"constant": constant_metrics} | named_metrics)
     return Results(
         dataset,
         test,
         root / params.of(dataset).prepare.root,
         {image.name: image for image in read_index(index)},
         read_captions(constant / "captions.json", test)[test[0].pair_id],
-        read_metrics(constant / "metrics.json"),
+        constant_metrics,
         runs,
         {model: _evidence([run for run in runs if run.model == model]) for model in params.models},
         gallery,
@@ -175,6 +181,7 @@ def read_metrics(path: Path) -> Metrics:
     groups = {name: values for name, values in tree.items() if isinstance(values, dict)}
     scorers = groups.pop("scorers", {})
     groups.pop(content_hashes.KEY, None)
+    described = {name: groups.pop(name) for name in table_notes.KEYS if name in groups}
     subsets = {
         name: {metric: value for metric, value in values.items() if isinstance(value, float)}
         for name, values in groups.items()
@@ -185,7 +192,24 @@ def read_metrics(path: Path) -> Metrics:
         subsets,
         {name: value for name, value in tree.items() if isinstance(value, float)},
         {name: str(value) for name, value in scorers.items()},
+        described,
     )
+
+
+def check_alike(metrics: Mapping[str, Metrics]) -> None:
+    """Raise InputError if two results were scored with different tokenisers or references.
+
+    `metrics`: name of a result in messages -> its metrics.json. What a file does not state is not compared.
+    """
+    for key in ("tokeniser", conditions.HASH):
+        stated = {name: of.described.get(conditions.KEY, {}).get(key) for name, of in metrics.items()}
+        known = {name: value for name, value in stated.items() if value is not None}
+        first = next(iter(known), "")
+        if other := next((name for name, value in known.items() if value != known[first]), None):
+            raise InputError(
+                f"{first} and {other} were scored with different {key.partition('_')[0].removesuffix('s')}s: "
+                f"{known[first]!r} and {known[other]!r}; score both alike"
+            )
 
 
 def read_captions(path: Path, pairs: Sequence[Pair]) -> dict[str, str]:

@@ -9,9 +9,9 @@ from pydantic import BaseModel, ConfigDict
 
 from pipeline.io.inputs import read_json
 from pipeline.io.records import checked
-from pipeline.reporting.dataset_results import REMEDY, Results
+from pipeline.reporting.dataset_results import REMEDY, Metrics, Results
 from pipeline.reporting.tables import NONE, Table
-from pipeline.scoring import metric_names
+from pipeline.scoring import metric_names, table_notes
 from pipeline.scoring.metric_names import ACCURACY, CIDER, CORPUS, PLACES, SPICE
 from pipeline.statistics.bootstrap import MeanSd, over_seeds
 from pipeline.statistics.comparisons import Comparison, compare_all, p_value
@@ -38,7 +38,9 @@ COUNTS = ("distinct_captions", "mean_length")  # not fractions
 Key = tuple[str, str]
 """Subset and metric."""
 Record = dict[str, Any]
-"""dataset, model, seed (None: not trained), subset, and its metrics as fractions."""
+"""dataset, model, seed (None: not trained), subset, its metrics as fractions, and lines below the table."""
+SHARED, CAPTIONS = "shared_notes", "caption_notes"  # lines below the table: of all runs, and of one run
+NOT_SCORES = ("dataset", "model", "seed", "subset", SHARED, CAPTIONS)
 
 
 @dataclass(frozen=True)
@@ -70,10 +72,32 @@ def records(results: Sequence[Results]) -> list[Record]:
         for model, seed, metrics in scored:
             run = {"dataset": result.dataset, "model": model, "seed": seed}
             for subset, values in metrics.subsets.items():
-                all_records.append(
-                    run | {"subset": subset} | values | (metrics.overall if subset == TOTAL else {})
-                )
+                overall = metrics.overall | _notes(metrics, seed) if subset == TOTAL else {}
+                all_records.append(run | {"subset": subset} | values | overall)
     return all_records
+
+
+def _notes(metrics: Metrics, seed: int | None) -> dict[str, list[str]]:
+    """Return the lines below the table for one run; the constant caption (seed None) has no own line."""
+    described = metrics.described
+    shared = [*table_notes.of_scope(described), *table_notes.of_constants(described)]
+    # of two lines on repetition, the last one is of the changed pairs
+    repetition, warnings = [], []
+    for line in table_notes.of_captions(described) if seed is not None else ():
+        (warnings if line.startswith(table_notes.WARNING) else repetition).append(line)
+    return {SHARED: shared, CAPTIONS: [*repetition[-1:], *warnings]}
+
+
+def notes(records: Sequence[Record], dataset: str) -> list[str]:
+    """Return the lines below a dataset's table: scored pairs, best constants, and each run's captions."""
+    of_dataset = [record for record in records if record["dataset"] == dataset]
+    shared = [line for record in of_dataset for line in record.get(SHARED, ())]
+    own = [
+        f"{record['model']} {record['seed']}: {line}"
+        for record in of_dataset
+        for line in record.get(CAPTIONS, ())
+    ]
+    return [*dict.fromkeys(shared), *own]
 
 
 def rows(records: Sequence[Record], dataset: str) -> list[Row]:
@@ -98,7 +122,7 @@ def _scores(records: Sequence[Record]) -> dict[Key, MeanSd]:
         (record["subset"], metric): over_seeds([value])
         for record in records
         for metric, value in record.items()
-        if metric not in ("dataset", "model", "seed", "subset")
+        if metric not in NOT_SCORES
     }
 
 
@@ -118,15 +142,15 @@ def columns(rows: Sequence[Row]) -> dict[Key, str]:
     return {column: heading for column, heading in COLUMNS.items() if has_score(rows, *column)}
 
 
-def table(title: str, columns: Mapping[Key, str], rows: Sequence[Row]) -> Table:
-    """Return a table of scores with these columns (key -> heading)."""
+def table(title: str, columns: Mapping[Key, str], rows: Sequence[Row], notes: Sequence[str] = ()) -> Table:
+    """Return a table of scores with these columns (key -> heading), and lines below it."""
     seeded = any(row.seed not in ("", MEAN) for row in rows)
     kinds = {index: CONSTANT for index, row in enumerate(rows) if row.model == CONSTANT}
     if seeded:
         kinds |= {index: MEAN for index, row in enumerate(rows) if row.seed == MEAN}
     lines = [[row.model, *[row.seed] * seeded, *(row.printed(*column) for column in columns)] for row in rows]
     headings = ["model", *["seed"] * seeded, *columns.values()]
-    return Table(title, headings, lines, texts=1 + seeded, kinds=kinds)
+    return Table(title, headings, lines, notes, texts=1 + seeded, kinds=kinds)
 
 
 def has_score(rows: Sequence[Row], subset: str, metric: str) -> bool:
@@ -164,6 +188,8 @@ class _Record(BaseModel):
     model: str
     seed: int | None
     subset: str
+    shared_notes: list[str] = []
+    caption_notes: list[str] = []
 
 
 def read(path: Path) -> list[Record]:

@@ -55,7 +55,7 @@ def render(results: Sequence[Results], records: Sequence[overview_table.Record],
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    sections = [_section(result, overview_table.rows(records, result.dataset), params) for result in results]
+    sections = [_section(result, records, params) for result in results]
     script = (FOLDER / SCRIPT).read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return environment.get_template(TEMPLATE).render(
@@ -67,15 +67,21 @@ def render(results: Sequence[Results], records: Sequence[overview_table.Record],
     )
 
 
-def _section(results: Results, rows: list[Row], params: Params) -> dict[str, Any]:
+def _section(results: Results, records: Sequence[overview_table.Record], params: Params) -> dict[str, Any]:
     """Return the data of a dataset's section, under the names that report.html.j2 uses."""
+    rows = overview_table.rows(records, results.dataset)
     models = overview_table.of_models(rows)
     our_rows = [row for row in models if row.model != overview_table.CONSTANT]
     columns = overview_table.columns(rows)
     return {
         "name": results.dataset,
         "pairs": len(results.test),
-        "scores": table("Over all test pairs, unless a heading names a subset. All × 100.", columns, models),
+        "scores": table(
+            "Over all test pairs, unless a heading names a subset. All × 100.",
+            columns,
+            models,
+            overview_table.notes(records, results.dataset),
+        ),
         "runs": table("Each seed.", columns, rows) if len(params.seeds) > 1 else None,
         "checked": overview_table.has_score(rows, "change", TRUE),  # truth is known
         "agreeing": overview_table.has_score(rows, "change", AGREES),  # agreement with references is known

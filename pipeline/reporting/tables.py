@@ -1,5 +1,6 @@
 """Tables of text that can be shown on the terminal, in Markdown, and on the report's page (parts.html.j2)."""
 
+import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from pipeline.io.progress import PlainConsole
 
 LONGEST = 8  # most letters in a heading's line on a terminal: 80 columns hold the report's score table
 WIDTH = 500  # columns that rich may print: a narrower terminal breaks lines, but no number is cut
+_HYPHENS = re.compile("un(changed|readable)")
 NONE = "–"  # a score that is not known
 
 
@@ -38,7 +40,7 @@ class Table:
         """This table for rich's console."""
         table = TerminalTable(title=self.title or None, box=SIMPLE_HEAD, padding=0, show_edge=False)
         for index, heading in enumerate(self.headings):
-            narrow = textwrap.fill(heading.replace("unchanged", "un-changed"), LONGEST)
+            narrow = textwrap.fill(_HYPHENS.sub(r"un-\1", heading), LONGEST)
             table.add_column(narrow, justify="left" if index < self.texts else "right")
         for row in self.rows:
             table.add_row(*(cell.replace(" ± ", "±") for cell in row))  # the spaces do not fit 80 columns

@@ -17,8 +17,9 @@ from pipeline.io.errors import InputError
 from pipeline.io.records import read_records
 from pipeline.results.metric_agreement import MetricAgreement, agreement_of, within_run
 from pipeline.scoring.caption_files import read_scores
+from pipeline.scoring.conditions import Conditions
 from pipeline.scoring.metric_names import CIDER, ROUGE_L
-from pipeline.statistics.pair_scores import Array
+from pipeline.statistics.evidence import Array, Evidence, alike, same_pairs
 
 REMEDY = "write it with python -m commands.judge --out, or python -m stages.score --per-pair"
 
@@ -28,7 +29,7 @@ class Line(BaseModel):
 
     `changed` says whether the pair has a change, and is None if this is unknown. `true` says whether
     the caption is correct, and is None if the caption was not judged. The scores `rouge_l` and
-    `cider_d` are there if stages.score wrote the file.
+    `cider_d`, and the conditions of these scores, are there if stages.score wrote the file.
     """
 
     pair_id: str
@@ -37,6 +38,8 @@ class Line(BaseModel):
     true: bool | None
     rouge_l: float | None = Field(default=None, alias="ROUGE-L")
     cider_d: float | None = Field(default=None, alias="CIDEr-D")
+    scored: Conditions | None = None
+    references: str | None = None
 
 
 @dataclass(frozen=True)
@@ -44,12 +47,25 @@ class Run:
     """The judged captions of a run, and its model."""
 
     model: str
+    file: Path
     lines: Sequence[Line]
 
     @property
     def judged(self) -> list[Line]:
         """Lines of the changed pairs whose captions were judged."""
         return [line for line in self.lines if line.changed and line.true is not None]
+
+    @property
+    def evidence(self) -> Evidence:
+        """The pairs and the conditions of the scores, without scores."""
+        conditions = {line.scored for line in self.lines}
+        hashes = [line.references for line in self.lines if line.references is not None]
+        return Evidence(
+            tuple(line.pair_id for line in self.lines),
+            {},
+            conditions=conditions.pop() if len(conditions) == 1 else None,
+            references=tuple(hashes) if len(hashes) == len(self.lines) else (),
+        )
 
     @property
     def true(self) -> Array:
@@ -63,10 +79,17 @@ def read_run(path: Path, model: str | None = None) -> Run:
     model: name of the run's model, the same for all its seeds; None: the file's path is the name
     """
     file = path / "pairs.jsonl" if path.is_dir() else path
-    run = Run(model or str(file), list(read_records(file, Line, REMEDY, "pair_id", "ignore")))
+    run = Run(model or str(file), file, list(read_records(file, Line, REMEDY, "pair_id", "ignore")))
     if not run.judged:
         raise InputError(f"{file} has no judged caption of a changed pair; {REMEDY}")
     return run
+
+
+def check_pairs(runs: Sequence[Run]) -> None:
+    """Raise InputError if the runs have different pairs. The pairs decide the runs' shares of truth."""
+    ids = [[line.pair_id for line in run.lines] for run in runs]
+    for run, pair_ids in zip(runs[1:], ids[1:], strict=True):
+        same_pairs(ids[0], pair_ids, f"{runs[0].file} and {run.file}")
 
 
 def of_files(
@@ -92,9 +115,11 @@ def of_verdicts(runs: Sequence[Run]) -> list[MetricAgreement]:
     """Return how well ROUGE-L and CIDEr-D agree with the truth of the captions in `runs`.
 
     Only judged captions of changed pairs are used. A metric is left out if one of these captions has no
-    score of this metric.
+    score of this metric. Raises InputError if two runs were scored under different conditions.
     """
-    agreements = []
+    agreements: list[MetricAgreement] = []
+    if all(line.cider_d is not None for run in runs for line in run.judged):
+        alike({str(run.file): run.evidence for run in runs})
     for name, key in ((ROUGE_L, "rouge_l"), (CIDER, "cider_d")):
         values: list[list[Any]] = [[getattr(line, key) for line in run.judged] for run in runs]
         if all(value is not None for scores in values for value in scores):

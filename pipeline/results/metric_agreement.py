@@ -20,7 +20,7 @@ from scipy.stats import rankdata
 from pipeline.results.record_comparisons import Group
 from pipeline.scoring.metric_names import ACCURACY, BLEU_4, CIDER, METEOR, RIGHT, ROUGE_L, TRUE, TRUE_CHANGES
 from pipeline.statistics.bootstrap import area_under_roc, draws
-from pipeline.statistics.pair_scores import Array
+from pipeline.statistics.evidence import Array, alike
 
 RESAMPLES, SEED = 2_000, 1
 LEAST = 4  # runs: with fewer, a rank correlation means nothing
@@ -74,7 +74,11 @@ class MetricAgreement:
 
 
 def metric_agreements(groups: Sequence[Group]) -> list[MetricAgreement]:
-    """Return the agreement of each metric with truth on one dataset; [] for fewer than LEAST runs."""
+    """Return the agreement of each metric with truth on one dataset; [] for fewer than LEAST runs.
+
+    Raises InputError if two groups were scored under different conditions, such as two tokenisers.
+    """
+    alike({group.name: group.evidence() for group in groups})
     runs_by_model = [group.by_seed() for group in groups]
     if sum(map(len, runs_by_model)) < LEAST:
         return []

@@ -13,11 +13,11 @@ import numpy as np
 from pipeline.io.errors import InputError
 from pipeline.results import records
 from pipeline.results.records import CAPTIONS, FOLDER, OF_PAIRS, PAIRS, REMEDY, Record
+from pipeline.scoring.conditions import Conditions, of_phrases
 from pipeline.scoring.metric_names import ACCURACY, CIDER, RIGHT, TRUE, TRUE_CHANGES
 from pipeline.statistics.bootstrap import MeanSd, over_seeds
-from pipeline.statistics.pair_scores import Evidence, millionths
+from pipeline.statistics.evidence import Evidence, millionths
 
-UNCHANGED = "_n"  # suffix of ids in pipeline/datasets/clevr_change.py, which reads all rendered datasets
 Changes = Mapping[str, Any]
 MARKED = {TRUE: TRUE, TRUE_CHANGES: TRUE, ACCURACY: RIGHT}  # metric -> key of the marks in a record
 CHANCE = 0.1  # change accuracy of changed pairs; a model below is still at chance
@@ -92,10 +92,18 @@ class Group:
         if not changed:
             del values[TRUE_CHANGES]
         values[CIDER] = [[thousandths / 1000 for thousandths in record[CIDER]] for record in self.records]
-        # records do not name scenes: a scene's unchanged pair has the id of the changed pair and a suffix
-        scenes = tuple(pair_id.removesuffix(UNCHANGED) for pair_id in pair_ids)
         numbers = {metric: np.array([millionths(run) for run in runs]) for metric, runs in values.items()}
-        return Evidence(pair_ids, numbers, scene_ids=scenes)
+        hashes = (self.pairs["references"],) * len(pair_ids)
+        return Evidence(pair_ids, numbers, tuple(self.pairs["scenes"]), self.conditions, hashes)
+
+    @property
+    def conditions(self) -> Conditions:
+        """How the records' captions were scored. Records of one folder differ only in `changes`."""
+        phrases = self.changes.get("score.no_change_phrases")
+        return Conditions(
+            tokeniser=str(self.changes.get("score.tokeniser", "as in params.yaml")),
+            no_change_phrases=None if phrases is None else of_phrases(phrases),
+        )
 
 
 def read(root: Path, dataset: str) -> list[Group]:

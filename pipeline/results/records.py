@@ -28,6 +28,7 @@ from pipeline.io.outputs import write_text
 from pipeline.io.provenance import sha256
 from pipeline.io.records import read_record
 from pipeline.reporting.run_curves import read_curve
+from pipeline.scoring import conditions
 from pipeline.scoring.metric_names import CIDER, CORPUS, FAULTS, RIGHT, TRUE
 from pipeline.scoring.subsets import subsets
 from pipeline.statistics import pair_scores
@@ -78,12 +79,14 @@ class StoredRecord(BaseModel):
 
 
 class PairsFile(BaseModel):
-    """Content of a pairs.json: ids of the test pairs, positions of each subset, and some references.
+    """Content of a pairs.json: test pairs, their scenes, a hash of their references, positions of subsets.
 
-    References are kept for KEPT_CAPTIONS of the pairs only.
+    `captions` has references of KEPT_CAPTIONS of the pairs.
     """
 
     pairs: list[str]
+    scenes: list[str]
+    references: str
     viewpoint_iou: list[float | None]
     subsets: dict[str, list[int]]
     captions: dict[str, str]
@@ -102,10 +105,9 @@ def name_of(record: Mapping[str, Any]) -> str:
 
 
 def own_name_of(record: Mapping[str, Any]) -> str:
-    """Return the file name of a user's own record of a run.
+    """Return the file name of a user's own record: the name of a published record, and then a hash.
 
-    The name has the model, the changed settings and the seed, like the name of a published record, and
-    then the hash of the settings. An example is `card-1.0123456789abcdef.json`.
+    The hash is of the settings. An example is `card-1.0123456789abcdef.json`.
     """
     return f"{name_of(record).removesuffix('.json')}.{record['settings']}.json"
 
@@ -113,8 +115,7 @@ def own_name_of(record: Mapping[str, Any]) -> str:
 def path(root: Path, run: Run, changes: Tree) -> Path:
     """Return the path of the user's own record of a run.
 
-    root: the folder that contains the prepared data (data/) and the records (results/own/records/)
-    changes: settings of the run that differ from params.yaml
+    `root` contains data/ and results/own/records/. `changes`: settings that differ from params.yaml.
     """
     fields = {"model": run.model, "changes": changes, "seed": run.seed, "settings": settings(run)}
     return root / OWN / run.dataset / data(root, run.dataset) / own_name_of(fields)
@@ -141,10 +142,9 @@ def settings(run: Run) -> str:
 
 
 def write(root: Path, run: Run, changes: Tree, workspace: Path) -> Path | None:
-    """Write the record of a run to the user's own records in `root`, and return the record's path.
+    """Write the record of a run to the user's own records in `root`, and return its path.
 
     Return None without writing if the run has more than MOST_PAIRS test pairs.
-
     changes: settings of the run that differ from params.yaml, as full key -> value
     workspace: folder with the run's data and results
     """
@@ -196,10 +196,9 @@ def _test_pairs(root: Path, dataset: str) -> list[Pair]:
 
 
 def packed(values: Iterable[float], width: int) -> str:
-    """Join numbers to one text, with `width` digits for each number.
+    """Join numbers to one text: the thousandths of each number in base 36, with `width` digits.
 
-    The digits are the number's thousandths in base 36. For example, 0.5 is "DW" with the width 2,
-    because 500 = 13 * 36 + 32.
+    For example, 0.5 is "DW" with the width 2, because 500 = 13 * 36 + 32.
     """
     return "".join(np.base_repr(round(1000 * value), BASE).rjust(width, "0") for value in values)
 
@@ -219,10 +218,7 @@ def _curves(path: Path) -> dict[str, dict[str, float]]:
 
 
 def caption_positions(pairs: Sequence[Pair]) -> list[int]:
-    """Return the positions of the test pairs whose captions are kept as text, at most KEPT_CAPTIONS.
-
-    The kinds of change take turns: first one pair of each kind, then a second one, and so on.
-    """
+    """Return the positions of pairs whose captions are kept as text; the kinds of change take turns."""
     kinds: dict[str, list[int]] = {kind: [] for kind in (*CHANGE_TYPES, CHANGE, NO_CHANGE)}
     for position, pair in enumerate(pairs):
         kinds[pair.change_type or CHANGE].append(position)
@@ -231,10 +227,9 @@ def caption_positions(pairs: Sequence[Pair]) -> list[int]:
 
 
 def prepared(root: Path, dataset: str) -> Record:
-    """Return a description of the prepared test pairs of a dataset, in the form of a pairs.json.
+    """Return a description of the test pairs in data/pairs of `root`, in the form of a pairs.json.
 
-    The pairs are read from data/pairs in the folder `root`. The result is cached until the prepared
-    files change.
+    The result is cached until the prepared files change.
     """
     return _prepared(root, dataset, data(root, dataset))
 
@@ -258,7 +253,14 @@ def described(pairs: Sequence[Pair]) -> Record:
     members = {name: [positions[pair_id] for pair_id in ids] for name, ids in subsets(pairs).items()}
     overlaps = [pair.viewpoint_iou for pair in pairs]
     captions = {str(position): pairs[position].captions[0] for position in caption_positions(pairs)}
-    return {"pairs": list(positions), "viewpoint_iou": overlaps, "subsets": members, CAPTIONS: captions}
+    return {
+        "pairs": list(positions),
+        "scenes": [pair.scene_id for pair in pairs],
+        "references": conditions.of_all(conditions.of_pairs({pair.pair_id: pair.captions for pair in pairs})),
+        "viewpoint_iou": overlaps,
+        "subsets": members,
+        CAPTIONS: captions,
+    }
 
 
 def save(path: Path, tree: Record) -> None:
@@ -270,8 +272,7 @@ def save(path: Path, tree: Record) -> None:
 def read(path: Path) -> Record:
     """Read a record as a dictionary. Raises InputError if the file is damaged.
 
-    Each metric in CORPUS becomes a list with a value per test pair, in thousandths. `faults` becomes a
-    list of texts: the letters of a caption's faults, or "-" if they are unknown.
+    Each metric in CORPUS becomes a list of thousandths, one per test pair. `faults` becomes a list, too.
     """
     read_record(path, StoredRecord, REMEDY, "ignore")
     record = read_json(path, REMEDY)
@@ -285,9 +286,11 @@ def read(path: Path) -> Record:
 def read_pairs_file(path: Path) -> Record:
     """Return the content of a pairs.json as a dictionary with the keys of PairsFile.
 
-    Raises InputError if the file is damaged, or if a subset has a position without a pair.
+    Raises InputError if the file is damaged, if a subset has an unknown pair, or if a pair has no scene.
     """
     pairs = read_record(path, PairsFile, REMEDY, "ignore")
+    if len(pairs.scenes) != len(pairs.pairs):
+        raise InputError(f"{path}: {len(pairs.pairs)} pairs have {len(pairs.scenes)} scenes; {REMEDY}")
     if any(
         not 0 <= position < len(pairs.pairs) for positions in pairs.subsets.values() for position in positions
     ):

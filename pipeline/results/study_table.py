@@ -9,19 +9,19 @@ from pipeline.datasets.manifest import read_pairs
 from pipeline.datasets.schema import of_split
 from pipeline.io.errors import InputError
 from pipeline.reporting import paper_results
-from pipeline.reporting.dataset_results import Metrics, read_metrics
+from pipeline.reporting.dataset_results import Metrics, check_alike, read_metrics
 from pipeline.reporting.overview_table import HEADINGS, TOTAL
 from pipeline.reporting.paper_results import Published, PublishedRetrieval
 from pipeline.reporting.retrieval_results import DIRECTIONS, FIGURES, Figures, factor, printed
 from pipeline.reporting.tables import NONE, Table, number
 from pipeline.results.own_records import recorded
-from pipeline.scoring import metric_names
+from pipeline.scoring import metric_names, repetition, table_notes
 from pipeline.scoring.metric_names import ACCURACY, AGREES, CIDER, METEOR, PLACES, PRINTED, TRUE
 from pipeline.scoring.subsets import subsets
 from pipeline.statistics import pair_scores
 from pipeline.statistics.bootstrap import MeanSd, over_seeds
 from pipeline.statistics.comparisons import Comparison, compare_all, p_value, signed
-from pipeline.statistics.pair_scores import Evidence
+from pipeline.statistics.evidence import Evidence
 from pipeline.study.study_file import Study, filled
 from pipeline.study.study_runs import RETRIEVAL, Planned, Run, finished
 
@@ -42,6 +42,7 @@ def tables(root: Path, study: Study, dataset: str, planned: Sequence[Planned], p
     published = check(root, study, dataset)
     results = [result for of_row in published.values() for result in of_row]
     notes = [*_record_notes(root, planned), *_paper_notes(study, dataset, results, params)]
+    notes += _score_notes(root, planned)
     all_tables = []
     for subset in study.subsets:
         all_tables.append(_scores(root, title, subset, planned, published, notes))
@@ -95,6 +96,30 @@ def _record_notes(root: Path, planned: Sequence[Planned]) -> list[str]:
     count = len(recorded_only)
     note = f"Left out: {count} run(s) with a record only; `python -m commands.results` shows them."
     return [note] if count else []
+
+
+def _score_notes(root: Path, planned: Sequence[Planned]) -> list[str]:
+    """Return the lines on scored pairs, the best constant captions, and rows that repeat few captions.
+
+    Raises InputError if two runs were scored with different tokenisers or references.
+    """
+    metrics = {
+        f"{_label(row)}, seed {run.seed}": read_metrics(root / run.folder / "metrics.json")
+        for row in planned
+        for run in _finished_runs(root, row)
+    }
+    check_alike(metrics)
+    shared = [
+        line
+        for of_run in metrics.values()
+        for line in (*table_notes.of_scope(of_run.described), *table_notes.of_constants(of_run.described))
+    ]
+    warnings = [
+        f"{name}: {text}"
+        for name, of_run in metrics.items()
+        for text in repetition.warnings(of_run.described)
+    ]
+    return [*dict.fromkeys(shared), *warnings]
 
 
 def _paper_notes(study: Study, dataset: str, published: Sequence[Published], params: Params) -> list[str]:

@@ -20,7 +20,7 @@ from pipeline.datasets.schema import Pair
 from pipeline.io.errors import InputError, listed, printable
 from pipeline.scoring import scored_ids
 from pipeline.scoring.answer_rows import IDS, POSITION, Row, key_of, read_rows
-from pipeline.scoring.scored_ids import KnownIds
+from pipeline.scoring.scored_ids import KnownIds, Matched
 
 INDEX = "index"
 TEXTS = (
@@ -103,7 +103,7 @@ def _of_pairs(
     See `_by_id` for the arguments `read_value` to `remedy`, and `read_predictions` for the last two.
     """
     values = _by_id(read_rows(path, remedy), path, pairs, read_value, find_key, chosen, remedy)
-    matched = scored_ids.match(values, known or scored_ids.of_pairs(pairs, "the pairs"), path)
+    matched: Matched = scored_ids.match(values, known or scored_ids.of_pairs(pairs, "the pairs"), path)
     if not drop_unknown:
         matched.check(path)
     missing = {pair.pair_id for pair in pairs} - {*matched.ids.values()}

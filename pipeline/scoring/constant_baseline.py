@@ -1,16 +1,21 @@
 """The constant baseline: the same caption for every pair, whatever the images show.
 
-The caption is chosen among the most frequent training captions, by its CIDEr-D on the validation split.
+The baseline's caption is chosen among the most frequent training captions, by its CIDEr-D on the validation
+split (`choose`). Every metrics.json also has the best constant caption of the scored references themselves
+(`best_of_references`).
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from pipeline.datasets.schema import Pair, of_split
 from pipeline.io.errors import InputError
 from pipeline.scoring.metrics import CiderD, counted
 from pipeline.scoring.tokenizer import OF_SCORES, one_line
+
+CANDIDATES, SEARCHED = 50, 300  # sentences and pairs in the search of best_of_references
+BEST, BEST_CHANGED = "best_constant", "best_constant_changed"  # keys of metrics.json
 
 
 def choose(pairs: Sequence[Pair], candidates: int, timeout: float, tokeniser: str) -> tuple[str, float]:
@@ -33,14 +38,39 @@ def choose(pairs: Sequence[Pair], candidates: int, timeout: float, tokeniser: st
     references = {key: texts for key, texts in references.items() if texts}
     if not references:
         raise InputError("the split val has no captions to choose a constant caption by; add some")
-    candidate_tokens = {text: tokens[text] for text in captions}
-    grams = counted(candidate_tokens, references)
-    cider, scores = CiderD(dict.fromkeys(references, tokens[captions[0]]), references, grams), {}
-    for text in dict.fromkeys(candidate_tokens.values()):
-        cider.set_captions(dict.fromkeys(references, text))
-        scores[text] = float(cider.scores(range(len(references))).mean())
+    scores = _cider_d([tokens[text] for text in captions], references)
     best = max(captions, key=lambda text: scores[tokens[text]])  # the first of ties
     return best, scores[tokens[best]]
+
+
+def _cider_d(candidates: Sequence[str], references: Mapping[str, list[str]]) -> dict[str, float]:
+    """Return candidate -> its CIDEr-D (0 to 10) as the caption of every pair; all texts are tokenised."""
+    grams = counted({text: text for text in candidates}, references)
+    cider, scores = CiderD(dict.fromkeys(references, candidates[0]), references, grams), {}
+    for text in dict.fromkeys(candidates):
+        cider.set_captions(dict.fromkeys(references, text))
+        scores[text] = float(cider.scores(range(len(references))).mean())
+    return scores
+
+
+def best_of_references(references: Mapping[str, list[str]]) -> str:
+    """Return the reference sentence that is the best caption of all pairs, by CIDEr-D. Texts are tokenised.
+
+    The search is short: it tries the CANDIDATES commonest sentences, on SEARCHED pairs that are spread
+    evenly. Of equally common sentences, those come first whose words are in most references.
+    """
+    counts = Counter(chain.from_iterable(references.values()))
+    words = Counter(chain.from_iterable(set(text.split()) for text in counts))
+
+    def rank(text: str) -> tuple[float, float, str]:
+        own = text.split()
+        return -counts[text], -sum(words[word] for word in own) / len(own), text
+
+    candidates = sorted(counts, key=rank)[:CANDIDATES]
+    keys = [*references]
+    places = range(0, len(keys), -(-len(keys) // SEARCHED))
+    scores = _cider_d(candidates, {keys[place]: references[keys[place]] for place in places})
+    return max(candidates, key=scores.__getitem__)
 
 
 def most_frequent(pairs: Sequence[Pair], count: int) -> list[str]:

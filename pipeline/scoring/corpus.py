@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from pipeline.io.errors import InputError, listed
-from pipeline.scoring import java, meteor, metrics, spice, tokenizer
+from pipeline.scoring import conditions, java, meteor, metrics, repetition, spice, tokenizer
+from pipeline.scoring.constant_baseline import BEST, BEST_CHANGED, best_of_references
 from pipeline.scoring.meteor import from_statistics
 
 TOTAL = "total"
@@ -31,6 +32,9 @@ class Scores:
     wording: dict[str, float]  # exact_match (share), distinct_captions, mean_length (tokens)
     scorers: dict[str, str]  # the programs and conventions that computed the scores
     warnings: list[str]
+    repetition: dict[str, Any]  # see repetition.described
+    constants: dict[str, Any]  # the best constant captions of the references: key of metrics.json -> scores
+    references: dict[str, str]  # id -> hash of the references (conditions.of_pairs)
 
 
 def score(
@@ -55,12 +59,14 @@ def score(
         "Java": java.version(meteor_timeout),
         "CIDEr-D document frequencies": "subset",
     }
+    hashes = conditions.of_pairs(references)
     captions, references = _tokenized(captions, references, meteor_timeout, tokeniser)
+    constants = _constants(references, subsets)
     with ThreadPoolExecutor(1) as thread:  # Java computes METEOR meanwhile
-        computed = thread.submit(_python_scores, captions, references, subsets)
+        computed = thread.submit(_python_scores, captions, references, subsets, constants)
         # in the main thread, so that Java is killed if the stage is stopped
-        statistics = meteor.statistics(captions, references, meteor_timeout)
-        scored, pairs = computed.result()
+        statistics, of_constants = _meteor(captions, references, constants, meteor_timeout)
+        scored, pairs, constant_scores = computed.result()
     spices, scorers["SPICE"] = _spice(captions, references, meteor_timeout)
     for name, members in subsets.items():
         scored[name]["METEOR"] = float(from_statistics(np.sum([statistics[key] for key in members], 0)))
@@ -80,7 +86,51 @@ def score(
         "distinct_captions": len(set(captions.values())),
         "mean_length": sum(len(text.split()) for text in captions.values()) / len(captions),
     }
-    return Scores(scored, pairs, wording, scorers, warnings)
+    for name, values in constant_scores.items():
+        values["METEOR"] = float(from_statistics(np.sum(of_constants[name], 0)))
+    repeated = repetition.described(captions, subsets)
+    return Scores(scored, pairs, wording, scorers, warnings, repeated, constant_scores, hashes)
+
+
+@dataclass(frozen=True)
+class _Constant:
+    """The best constant caption of the references of the pairs `members`; tokenised."""
+
+    caption: str
+    members: list[str]
+
+    @property
+    def captions(self) -> dict[str, str]:
+        """The caption of each pair, by id."""
+        return dict.fromkeys(self.members, self.caption)
+
+
+def _constants(references: dict[str, list[str]], subsets: dict[str, list[str]]) -> dict[str, _Constant]:
+    """Return key of metrics.json -> best constant caption, of all pairs and of the changed pairs.
+
+    Changed pairs have one of their own only if there are unchanged pairs, too.
+    """
+    members = {BEST: [*references]}
+    if {"change", "no_change"} <= subsets.keys():
+        members[BEST_CHANGED] = subsets["change"]
+    return {
+        name: _Constant(best_of_references({key: references[key] for key in keys}), keys)
+        for name, keys in members.items()
+    }
+
+
+def _meteor(
+    captions: dict[str, str],
+    references: dict[str, list[str]],
+    constants: dict[str, _Constant],
+    timeout: float,
+) -> tuple[dict[str, list[float]], dict[str, list[list[float]]]]:
+    """Return METEOR's statistics of each caption, and of each constant caption, in one run of Java."""
+    texts = {("", key): text for key, text in captions.items()}
+    texts |= {(name, key): one.caption for name, one in constants.items() for key in one.members}
+    statistics = meteor.statistics(texts, {key: references[key[1]] for key in texts}, timeout)
+    of_constants = {name: [statistics[name, key] for key in one.members] for name, one in constants.items()}
+    return {key: statistics["", key] for key in captions}, of_constants
 
 
 def _check_ids(captions: dict[str, str], references: dict[str, list[str]]) -> None:
@@ -112,9 +162,12 @@ def _tokenized(
 
 
 def _python_scores(
-    captions: dict[str, str], references: dict[str, list[str]], subsets: dict[str, list[str]]
-) -> tuple[dict[str, Values], dict[str, dict[str, Any]]]:
-    """Return BLEU, ROUGE-L and CIDEr-D of each subset and of each pair.
+    captions: dict[str, str],
+    references: dict[str, list[str]],
+    subsets: dict[str, list[str]],
+    constants: dict[str, _Constant],
+) -> tuple[dict[str, Values], dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
+    """Return BLEU, ROUGE-L and CIDEr-D of each subset, of each pair, and of each constant caption.
 
     METEOR and SPICE are not computed here. Subsets and pairs have the key METEOR with the value None, and
     pairs also have the key SPICE with the value None. These keys only fix the order in which metrics are
@@ -145,7 +198,21 @@ def _python_scores(
         }
         for key, row in rows.items()
     }
-    return scored, pairs
+    constant_scores: dict[str, dict[str, Any]] = {}
+    for name, constant in constants.items():
+        cider.set_captions(dict.fromkeys(references, constant.caption))
+        own_references = {key: references[key] for key in constant.members}
+        sums = metrics.bleu_counts(constant.captions, own_references, grams).sum(0)
+        constant_scores[name] = {
+            "caption": constant.caption,
+            **{f"BLEU-{n}": value for n, value in enumerate(metrics.bleu(sums), 1)},
+            **{
+                metric: _mean(of_pairs(constant.captions, own_references))
+                for metric, of_pairs in metrics.MEANS.items()
+            },
+            "CIDEr-D": _mean(cider.scores([rows[key] for key in constant.members])),
+        }
+    return scored, pairs, constant_scores
 
 
 def _bleu_counts(counts: list[int]) -> dict[str, Any]:

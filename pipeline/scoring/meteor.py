@@ -6,8 +6,9 @@ are summed over its captions. The number of chunks is an exception: a caption th
 has one chunk, but counts as 0 in the sum.
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from pycocoevalcap.meteor import meteor
@@ -21,10 +22,12 @@ VERSION = JAR.stem.removeprefix("meteor-")
 PARAPHRASES = JAR.parent / "data" / "paraphrase-en.gz"
 ARGUMENTS = ["-Xmx2G", "-jar", str(JAR), *["-", "-", "-stdio", "-l", "en", "-norm", "-a"], str(PARAPHRASES)]
 
+Key = TypeVar("Key", bound=Hashable)
+
 
 def statistics(
-    captions: Mapping[str, str], references: Mapping[str, list[str]], timeout: float
-) -> dict[str, list[float]]:
+    captions: Mapping[Key, str], references: Mapping[Key, list[str]], timeout: float
+) -> dict[Key, list[float]]:
     """Return the 23 statistics of each tokenised caption, from which `from_statistics` computes METEOR.
 
     Java needs about 6 s to load METEOR's tables. Raises InputError if Java fails, takes more than `timeout`

@@ -14,7 +14,7 @@ FITS = "fits"  # true, or ambiguous: the caption may fit other objects, too
 AGREES = "agrees"  # agrees with the references, if no scene is published
 FAULTS = "faults"  # the false parts of a pair's caption, as letters of truth.FAULTS
 JUDGED = (TRUE, FITS, AGREES)  # of a pair: a truth value; of a subset: the share
-NOT_JUDGED = "not_judged"  # number of captions that are not parseable; of a pair: True if its caption is not
+IS_UNREADABLE = "unreadable"  # of a pair: True if its caption is not parseable; of a subset: the share
 REVERSED = "reversed_"  # prefix of names in reversal.Agreement: both image orders agree
 RIGHT, ACCURACY = "right", "change_accuracy"  # correct about change or no change: of a pair, and the share
 TRUE_CHANGES, TRUE_NO_CHANGE = "true_changes", "true_no_change"
@@ -53,10 +53,21 @@ def of_parts(subsets: Mapping[str, Any]) -> dict[str, float]:
     return {name: share for name, share in shares.items() if share is not None}
 
 
-def summary(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """Return name -> score for the metrics in SHOWN; unknown scores are left out.
+def summary(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the content of summary.json for `metrics`, the content of a metrics.json.
 
-    `metrics` is the content of a metrics.json.
+    It has the scores in SHOWN, except unknown ones, the numbers of pairs and of distinct captions, and the
+    hash of the references. A metrics.json of an earlier version has only the scores.
     """
     scores = {**metrics, **metrics["total"], **of_parts(metrics)}
-    return {name: scores[name] for name in SHOWN if scores.get(name) is not None}
+    shown = {name: scores[name] for name in SHOWN if scores.get(name) is not None}
+    if "scored" not in metrics:
+        return shown
+    scored, repeated = metrics["scored"], metrics.get("repetition_changed", metrics["repetition"])
+    return shown | {
+        "pairs": scored["pairs"],
+        "left_out": scored["left_out"],
+        "references_sha256": scored["references_sha256"][:16],
+        "distinct_captions": metrics["distinct_captions"],
+        "commonest_share": repeated["share"],
+    }

@@ -1,7 +1,6 @@
 """Score captions of prepared pairs, and write metrics.json and pairs.jsonl of a run."""
 
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,9 +9,10 @@ from typing import Any
 from pipeline.datasets.schema import Pair
 from pipeline.io.content_hashes import with_hashes
 from pipeline.io.outputs import write_json, write_json_lines, write_text
-from pipeline.scoring import accuracy, metric_names, reversal
+from pipeline.scoring import accuracy, conditions, metric_names, reversal
+from pipeline.scoring.conditions import Conditions, Scope
 from pipeline.scoring.corpus import TOTAL, Scores, score
-from pipeline.scoring.metric_names import AGREES, FAULTS, FITS, JUDGED, NOT_JUDGED, TRUE
+from pipeline.scoring.metric_names import AGREES, FAULTS, FITS, IS_UNREADABLE, JUDGED, TRUE
 from pipeline.scoring.sentences import STRICT
 from pipeline.scoring.subsets import subsets
 from pipeline.scoring.truth import UNREADABLE, Verdict
@@ -42,26 +42,27 @@ class Correctness:
         return accuracy.share(self.right.values())
 
     @property
-    def not_judged(self) -> list[str]:
-        """Ids of pairs whose captions are not judged (see the argument `outside` of `correctness`)."""
-        return [pair_id for pair_id, truth in self.pairs.items() if NOT_JUDGED in truth]
+    def unreadable(self) -> list[str]:
+        """Ids of pairs whose captions cannot be parsed; these captions count as false."""
+        return [pair_id for pair_id, truth in self.pairs.items() if truth[IS_UNREADABLE]]
 
     def shares(self, pair_ids: Iterable[str]) -> dict[str, float | None]:
         """Return metric -> share, 0 to 1, of the pairs `pair_ids` for which the metric is true.
 
-        The metrics are those in JUDGED and in reversal.NAMES. A share is None if the metric is unknown for
-        all of `pair_ids`. A metric that is unknown for all pairs of `self.pairs` is left out.
+        The metrics are those in JUDGED and in reversal.NAMES, and IS_UNREADABLE. A share is None if the
+        metric is unknown for all of `pair_ids`. A metric that is unknown for all pairs of `self.pairs` is
+        left out.
         """
         truths = [self.pairs[pair_id] for pair_id in pair_ids]
         return {
             name: accuracy.share(truth.get(name) for truth in truths)
-            for name in (*JUDGED, *reversal.NAMES)
+            for name in (*JUDGED, IS_UNREADABLE, *reversal.NAMES)
             if any(truth.get(name) is not None for truth in self.pairs.values())
         }
 
 
 UNKNOWN = Correctness({}, {}, {})
-NO_TRUTH = dict.fromkeys(("scene_id", "changed", *JUDGED, FAULTS))  # of a pair in pairs.jsonl
+NO_TRUTH = dict.fromkeys(("scene_id", "changed", *JUDGED, FAULTS, IS_UNREADABLE))  # of a pair in pairs.jsonl
 
 
 def score_pairs(
@@ -83,22 +84,21 @@ def score_pairs(
     scores_with_truth = {
         name: truth.shares(members[name]) | values for name, values in scores.subsets.items()
     }
-    warnings = scores.warnings + unread(truth.not_judged, captions)
-    return replace(scores, subsets=scores_with_truth, warnings=warnings)
+    return replace(scores, subsets=scores_with_truth)
 
 
 def unread(pair_ids: Sequence[str], captions: Mapping[str, str]) -> list[str]:
-    """Return a list with one warning, which says how many captions are not judged; [] if all are judged.
+    """Return a list with one warning, which says how many captions are unreadable; [] if none is.
 
-    pair_ids: the pairs whose captions are not judged, because the dataset's grammar cannot parse them
+    pair_ids: the pairs whose captions cannot be parsed
     captions: pair id -> caption, for all pairs
     """
     if not pair_ids:
         return []
     return [
-        f"{len(pair_ids):,} of {len(captions):,} captions are not parseable by the dataset's grammar and are "
-        f"not judged (the first is of {pair_ids[0]}: {captions[pair_ids[0]][:80]!r}); true, fits, agrees and "
-        "the attributes are shares of the other captions"
+        f"{len(pair_ids):,} of {len(captions):,} captions are not parseable by the dataset's grammar and "
+        f"count as false (the first is of {pair_ids[0]}: {captions[pair_ids[0]][:80]!r}); for free English, "
+        "score them with --reader free"
     ]
 
 
@@ -107,7 +107,6 @@ def correctness(
     pairs: Sequence[Pair],
     no_change_phrases: Sequence[str],
     grammar: str | None = None,
-    outside: bool = False,
     reader: tuple[Judge, Judge] = STRICT,
     exchanged: Mapping[str, str] | None = None,
 ) -> Correctness:
@@ -116,12 +115,10 @@ def correctness(
     A caption is judged by the scene description of its pair. If the scene is unknown and `grammar` is
     GEOMETRIC, the caption is judged by the references. Otherwise its truth is unknown (None).
 
-    A caption that cannot be parsed counts as false. There is one exception: if `outside` is True and
-    the caption has at least one word, its truth is unknown, and the pair is marked as not judged.
+    A caption that cannot be parsed counts as false, and its pair is marked as unreadable.
 
     no_change_phrases: a caption that contains one of these phrases reports no change
     grammar: the grammar of the dataset's captions
-    outside: True for captions of a model that was not trained on the dataset's grammar
     reader: two functions that judge a caption: the first by the scene, the second by the references
     exchanged: pair id -> caption of the pair with before and after image exchanged; the results then
         also say whether the two captions of a pair agree (reversal.py)
@@ -134,10 +131,7 @@ def correctness(
         verdict, agreement = by_scene(caption, pair, no_change_phrases), None
         if verdict is None and grammar == GEOMETRIC:
             agreement = by_references(caption, pair, no_change_phrases)
-        is_unreadable = UNREADABLE in [judgement.faults for judgement in (verdict, agreement) if judgement]
-        not_judged = outside and is_unreadable and bool(re.search(r"\w", caption))
-        if not_judged:
-            verdict = agreement = None
+        judgement = verdict or agreement
         truth = {
             "scene_id": pair.scene_id,
             "changed": pair.changed,
@@ -145,43 +139,50 @@ def correctness(
             FITS: verdict.fits if verdict else None,
             AGREES: agreement.true if agreement else None,
             FAULTS: verdict.faults if verdict else None,
+            IS_UNREADABLE: judgement.faults == UNREADABLE if judgement else None,
         }
         if exchanged:
             both = caption, exchanged[pair.pair_id]
             truth |= reversal.named(reversal.agreement(*both, grammar == GEOMETRIC, no_change_phrases))
-        truths[pair.pair_id] = truth | ({NOT_JUDGED: True} if not_judged else {})
+        truths[pair.pair_id] = truth
         right[pair.pair_id] = accuracy.right(caption, pair.changed, no_change_phrases)
-    judged_pairs = [pair for pair in pairs if NOT_JUDGED not in truths[pair.pair_id]]
-    return Correctness(truths, right, accuracy.attributes(captions, judged_pairs))
+    return Correctness(truths, right, accuracy.attributes(captions, pairs))
 
 
-def write_metrics(
-    path: str | Path,
+def metrics_of(
     scores: Scores,
     truth: Correctness,
     localisation: Mapping[str, float],
-    references: str | None,
-    summary_path: str | Path | None,
-    hashes: Mapping[str, str],
-) -> None:
-    """Write all scores to the file `path`, metrics.json, and the main scores to `summary_path`.
-
-    `summary_path` is a summary.json, which `dvc metrics show` prints. It is not written if
-    `summary_path` is None. Scores that are unknown are left out.
+    protocol: str | None,
+    scope: Scope,
+) -> dict[str, Any]:
+    """Return the content of metrics.json, without hashes of files. Scores that are unknown are left out.
 
     localisation: scores of the localisation by attention, for the whole split
-    references: description of how the references were chosen
-    hashes: name of a file -> hash, which metrics.json stores
+    protocol: description of how the references were chosen
     """
     other_scores = {
         metric_names.ACCURACY: truth.change_accuracy,
-        NOT_JUDGED: len(truth.not_judged) or None,
         "attributes": dict(truth.attributes),
         "localisation": dict(localisation),
     }
     known_scores = {name: value for name, value in other_scores.items() if value not in (None, {})}
-    scorers = scores.scorers | ({} if references is None else {"references": references})
-    metrics = rounded(scores.subsets | scores.wording | known_scores) | {"scorers": scorers}
+    scorers = scores.scorers | ({} if protocol is None else {"references": protocol})
+    repeated = scores.repetition | scores.constants
+    return rounded(scores.subsets | scores.wording | known_scores | repeated) | {
+        "scorers": scorers,
+        conditions.KEY: scope.described(scores.references),
+    }
+
+
+def write_metrics(
+    path: str | Path, metrics: Mapping[str, Any], summary_path: str | Path | None, hashes: Mapping[str, str]
+) -> None:
+    """Write `metrics`, the result of `metrics_of`, to the file `path`, and the main scores to `summary_path`.
+
+    `summary_path` is a summary.json, which `dvc metrics show` prints. It is not written if
+    `summary_path` is None. `hashes`: name of a file -> hash, which metrics.json stores.
+    """
     write_json(path, with_hashes(metrics, hashes))
     if summary_path is not None:
         summary = metric_names.summary(metrics)
@@ -194,17 +195,20 @@ def write_pair_scores(
     captions: dict[str, str],
     truth: Correctness,
     localisation: Mapping[str, dict[str, float | None]],
+    scored_as: Conditions,
 ) -> None:
     """Write pairs.jsonl: one JSON line per pair with its caption, truth, scores and localisation.
 
     captions: pair id -> caption
     truth: judgements of the captions
     localisation: pair id -> measure -> score of the attention maps
+    scored_as: tokeniser and reader of the captions, by which two such files may be compared
     """
     lines = (
         {"pair_id": pair_id, "scene_id": None, "caption": captions[pair_id]}
         | truth.pairs.get(pair_id, NO_TRUTH)
         | rounded(values | {metric_names.RIGHT: truth.right.get(pair_id)} | localisation.get(pair_id, {}))
+        | {conditions.KEY: scored_as.model_dump(), "references": scores.references[pair_id]}
         for pair_id, values in scores.pairs.items()
     )
     write_json_lines(path, lines)

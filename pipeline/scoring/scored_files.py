@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pipeline.datasets.schema import Pair
-from pipeline.io.errors import printable
+from pipeline.io.errors import InputError, printable
 from pipeline.scoring import scored_ids
 from pipeline.scoring.answer_text import answer_of
 from pipeline.scoring.caption_files import read_answers, read_predictions, read_results
@@ -53,6 +53,8 @@ def of_pairs(
     referenced_only: True to leave out captions of unknown ids, and pairs without a word in their references
     """
     scored = [pair for pair in pairs if has_word(pair.captions)] if referenced_only else [*pairs]
+    if not scored:
+        raise InputError(f"{source}: no pair of the split has a reference with a word; name another file")
     known = scored_ids.of_pairs(scored, source, left_out)
     read = read_answers if free else read_predictions
     texts = read(captions, scored, key, known, referenced_only)

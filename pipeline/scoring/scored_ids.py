@@ -32,7 +32,7 @@ class KnownIds:
 
 @dataclass(frozen=True)
 class Matched:
-    """What the ids of a file of captions mean."""
+    """The meaning of the ids of a file of captions."""
 
     ids: dict[str, str]  # id in the file -> known id
     left_out: list[str]  # ids in the file that `prepare` left out

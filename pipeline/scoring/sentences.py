@@ -172,8 +172,7 @@ def agreement(caption: str, pair: Pair, phrases: Sequence[str]) -> Verdict | Non
     `phrases` are texts that report no change, such as "no difference". The result is None if neither
     the dataset nor a reference tells the kind of change. A false caption is unreadable if it contains
     none of `phrases`, and does not name both a kind of change and an object. Such a caption has
-    the fault UNREADABLE. If a model was not trained on the grammar of the dataset's captions, scoring
-    treats its unreadable captions as not judged, instead of false.
+    the fault UNREADABLE.
     """
     agreed = agrees(caption, pair, phrases)
     if agreed is None:

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from pipeline.io.errors import InputError
-from pipeline.statistics.pair_scores import SUMMED, Array, Evidence
+from pipeline.statistics.evidence import Array, Evidence, summed
 
 SHARE_RESAMPLES, SHARE_SEED = 2000, 0
 AT_ONCE = 2**21  # drawn pairs per block: 16 MiB
@@ -32,7 +32,7 @@ def scores(models: Sequence[Evidence], counts: Array) -> list[dict[str, Array]]:
     sums = iter(np.split(counts @ np.hstack(columns), ends[:-1], axis=1))
     return [
         {
-            metric: SUMMED[metric](next(sums).reshape(len(counts), model.seeds, -1)).mean(1)
+            metric: summed(metric)(next(sums).reshape(len(counts), model.seeds, -1)).mean(1)
             for metric in model.numbers
         }
         for model in models

@@ -9,7 +9,7 @@ import numpy as np
 from pipeline.io.errors import InputError
 from pipeline.scoring.metric_names import AGREES, AGREES_CHANGES, HEADINGS, TRUE, TRUE_CHANGES
 from pipeline.statistics.bootstrap import resampled, scores
-from pipeline.statistics.pair_scores import Array, Evidence, same_pairs
+from pipeline.statistics.evidence import Array, Evidence, alike
 
 RESAMPLES = 10_000
 SEED = 1
@@ -59,7 +59,8 @@ def compare(a: Evidence, b: Evidence, resamples: int = RESAMPLES, seed: int = SE
 
     Whole scenes are resampled, and both models get the same scenes. A model's score is the mean over its
     seeds, which are not resampled, so the interval does not cover the variation over training runs. CIDEr-D
-    keeps the document frequencies of all test pairs. Raises InputError if the models' pairs differ.
+    keeps the document frequencies of all test pairs. Raises InputError if the models' pairs, references,
+    tokenisers or readers differ.
     """
     return compare_all({"a": a, "b": b}, resamples, seed)["a", "b"]
 
@@ -78,9 +79,8 @@ def compare_all(
     """
     if len(models) < 2:
         return {}
-    first = next(iter(models))
-    for name, model in models.items():
-        same_pairs(models[first].pair_ids, model.pair_ids, f"the scores of {first} and {name}")
+    pairs_of_models = [*combinations(models, 2)] if between is None else between
+    models = alike(models, pairs_of_models)
     scene_ids = next((model.scene_ids for model in models.values() if model.scene_ids), ())
     by_scene = {name: replace(model, scene_ids=scene_ids).of_scenes() for name, model in models.items()}
     evidence = [*by_scene.values()]
@@ -98,7 +98,7 @@ def compare_all(
             for metric in observed[a]
             if metric in observed[b]
         }
-        for a, b in (combinations(models, 2) if between is None else between)
+        for a, b in pairs_of_models
     }
     return _corrected(comparisons)
 

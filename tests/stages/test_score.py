@@ -133,12 +133,14 @@ def test_metrics_of_the_pipeline(folder: Path) -> None:
     parts = {"total", "change", "no_change", "color", "move"}
     parts |= {f"viewpoint_iou_q{number}" for number in (1, 2, 3, 4)}
     wording = {"exact_match", "distinct_captions", "mean_length"}
-    said = {"change_accuracy", "attributes", "localisation", "scorers", "hashes"}
+    said = {"change_accuracy", "attributes", "localisation", "scorers", "hashes", "scored"}
+    said |= {"repetition", "repetition_changed", "best_constant", "best_constant_changed"}
     assert set(metrics) == parts | wording | said
     assert set(metrics["hashes"]) == {"captions", "attention", "pairs", "per_pair", "record"}
     names = {"BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D"}
     names |= {"CIDEr-D/corpus-df", "SPICE"}
-    assert all(set(metrics[part]) == names | set(JUDGED) for part in parts)
+    assert all(set(metrics[part]) == names | {*JUDGED, "unreadable"} for part in parts)
+    assert metrics["total"]["unreadable"] == 0
     assert {part: tuple(metrics[part][name] for name in JUDGED) for part in parts if "iou" not in part} == {
         "total": (1.0, 1.0, 0.5),
         "change": (1.0, 1.0, 0.0),
@@ -183,9 +185,9 @@ def test_arguments_that_need_others(refused, arguments: str, said: str) -> None:
 
 def test_scores_of_each_pair(folder: Path) -> None:
     lines = read_lines(folder / "pipeline.jsonl")
-    names = ["pair_id", "scene_id", "caption", "changed", *JUDGED, "faults"]
+    names = ["pair_id", "scene_id", "caption", "changed", *JUDGED, "faults", "unreadable"]
     names += ["BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D", "SPICE", "bleu", "meteor", "right"]
-    assert all(list(line) == [*names, *MEASURES] for line in lines)
+    assert all(list(line) == [*names, *MEASURES, "scored", "references"] for line in lines)
     assert [line["right"] for line in lines] == [True, True, False, True, None]
     assert [line["changed"] for line in lines] == [True, False, True, False, None]
     assert [tuple(line[name] for name in JUDGED) for line in lines] == [
@@ -208,11 +210,19 @@ def test_scores_of_each_pair(folder: Path) -> None:
 def test_with_references_under_a_german_locale_the_numbers_are_the_same(folder: Path) -> None:
     metrics, alone = (json.loads((folder / f"{name}.json").read_text()) for name in ("pipeline", "alone"))
     shared = ("total", "exact_match", "distinct_captions", "mean_length", "scorers")
-    plain = {name: value for name, value in metrics["total"].items() if name not in JUDGED}
+    judged = {*JUDGED, "unreadable"}
+    plain = {name: value for name, value in metrics["total"].items() if name not in judged}
     assert alone.pop("hashes").keys() == {"captions", "per_pair", "record"}
-    assert alone == {name: metrics[name] for name in shared} | {"total": plain}
+    assert {alone["scored"].pop(key) for key in ("references", "reader", "no_change_phrases")} == {
+        "references.json",
+        None,
+    }
+    scored = {key: metrics["scored"][key] for key in alone["scored"]}
+    shared += ("repetition", "best_constant")
+    assert alone == {name: metrics[name] for name in shared} | {"total": plain, "scored": scored}
     lines, expected = (read_lines(folder / f"{name}.jsonl") for name in ("alone", "pipeline"))
-    unknown = dict.fromkeys(("scene_id", "changed", *JUDGED, "faults", "right"))
+    unknown = dict.fromkeys(("scene_id", "changed", *JUDGED, "faults", "unreadable", "right"))
+    unknown |= {"scored": lines[0]["scored"]}
     assert lines == [
         {name: value for name, value in (line | unknown).items() if name not in MEASURES} for line in expected
     ]
@@ -225,7 +235,7 @@ def test_a_table_and_warnings_are_printed(folder: Path) -> None:
     assert "warning: move: CIDEr-D is 0 by definition" in said
     assert "75.0 %" in said
     header = next(line.split() for line in said.splitlines() if "BLEU-1" in line)
-    assert header[:4] == [*JUDGED, "BLEU-1"]
+    assert header[:5] == [*JUDGED, "readable", "BLEU-1"]
     assert "shape named correctly: 100.0 %" in said
     assert "size named correctly: never named" in said
 
@@ -257,7 +267,9 @@ def test_references_of_more_than_the_predicted_ids(tmp_path: Path, leaves) -> No
     assert "3: has no prediction" in said
     code, printed, said = score("--predicted-only")
     assert code == 0, said
-    assert printed.startswith("2 ids are predicted and scored; 2 of the references are not\n")
+    assert "2 pairs scored; left out: 2 without a caption; references: references.json, sha256 " in printed
+    scored = json.loads(out.read_text())["scored"]
+    assert (scored["pairs"], scored["left_out"]) == (2, 2)
     assert json.loads(out.read_text())["exact_match"] == 1.0
     del found["2"]
     (tmp_path / "references.json").write_text(json.dumps(found))

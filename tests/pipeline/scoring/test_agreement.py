@@ -79,8 +79,15 @@ def test_no_change_is_reported_by_the_phrases() -> None:
 
 def test_only_geometric_captions_without_scenes_have_it(pairs: list[Pair]) -> None:
     captions = {pair.pair_id: pair.captions[0] for pair in pairs}
-    assert correctness(captions, pairs, NO_CHANGE, "geometric").shares(captions) == {"true": 1.0, "fits": 1.0}
+    assert correctness(captions, pairs, NO_CHANGE, "geometric").shares(captions) == {
+        "true": 1.0,
+        "fits": 1.0,
+        "unreadable": 0.0,
+    }
     bare = [replace(pair, scene=None) for pair in pairs]
-    assert correctness(captions, bare, NO_CHANGE, "geometric").shares(captions) == {"agrees": 1.0}
+    assert correctness(captions, bare, NO_CHANGE, "geometric").shares(captions) == {
+        "agrees": 1.0,
+        "unreadable": 0.0,
+    }
     assert correctness(captions, bare, NO_CHANGE, "birds").shares(captions) == {}
     assert correctness(captions, bare, NO_CHANGE).shares(captions) == {}

@@ -3,18 +3,25 @@
 import numpy as np
 import pytest
 
-from pipeline.statistics import comparisons, pair_scores
+from pipeline.scoring.conditions import Conditions
+from pipeline.statistics import comparisons
+from pipeline.statistics.evidence import MILLION, Evidence
 
 
-def planted(shift: float, pairs: int, seed: int) -> list[pair_scores.Evidence]:
+def evidence(numbers: np.ndarray) -> Evidence:
+    ids = tuple(map(str, range(numbers.shape[1])))
+    return Evidence(ids, {"CIDEr-D": numbers}, conditions=Conditions(tokeniser="ptb"), references=ids)
+
+
+def planted(shift: float, pairs: int, seed: int) -> list[Evidence]:
     """Two models whose CIDEr-D differs by `shift` in the population, correlated over pairs."""
     random = np.random.default_rng(seed)
     common = random.normal(1.0, 0.5, pairs)
     made = []
     for extra in (shift, 0.0):
-        values = np.rint((common + extra + random.normal(0, 0.2, pairs)) * pair_scores.MILLION)
+        values = np.rint((common + extra + random.normal(0, 0.2, pairs)) * MILLION)
         numbers = np.stack([values, np.ones(pairs)], 1)[None]
-        made.append(pair_scores.Evidence(tuple(map(str, range(pairs))), {"CIDEr-D": numbers}))
+        made.append(evidence(numbers))
     return made
 
 
@@ -55,8 +62,8 @@ def test_a_handful_of_pairs_proves_nothing_however_one_sided(pairs, significant)
 
 def test_what_prints_as_nothing_is_no_difference():
     def model(score):
-        numbers = np.tile([score * pair_scores.MILLION, 1.0], (1, 20, 1))
-        return pair_scores.Evidence(tuple(map(str, range(20))), {"CIDEr-D": numbers})
+        numbers = np.tile([score * MILLION, 1.0], (1, 20, 1))
+        return evidence(numbers)
 
     found = comparisons.compare(model(0.5004), model(0.5), 500)["CIDEr-D"]
     assert found.low > 0

@@ -120,7 +120,7 @@ PAIRS = st.dictionaries(
 TEXTS = (VALUES | PAIRS).map(json.dumps) | st.text(max_size=9) | st.just('{"name": "a", "name": "b"}')
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     TEXTS,
     st.sampled_from([Point, Table, Pair, dict[str, Any], tuple[Point, ...]]),

@@ -3,6 +3,7 @@
 python -m commands.check_data --dataset spot_the_diff    exit code 0: complete; 2: something is missing
 """
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from pipeline.datasets import cards, checking, images, manifest, pair_checks, re
 from pipeline.datasets.schema import Pair, images_of, read_pairs
 from pipeline.io.errors import listed, printable
 from pipeline.io.progress import track
+from pipeline.text import caption_text
 
 SHOWN = 20
 
@@ -31,6 +33,8 @@ def main() -> None:
     print(printable(f"{name}: {files}{f', protocol {protocol}' if protocol else ''}"))
     _compare_counts(cards.count(pairs), cards.path_of(name), protocol)
     names = images_of(pairs)
+    for warning in caption_text.warnings((pair.pair_id, text) for pair in pairs for text in pair.captions):
+        print(f"warning: {printable(warning)}", file=sys.stderr)
     problems = checking.missing(root, names)
     if problems:
         raise listed(problems, str(root), f"put these images in place ({cards.path_of(name)})")

@@ -8,6 +8,7 @@ If a dataset has no published scenes (CLEVR-Change), captions are compared with 
 
 from commands import run
 from pipeline.cli.arguments import new_parser, pairs_of, parsed, to_read, whole, word
+from pipeline.datasets import manifest
 from pipeline.datasets.schema import SPLITS
 from pipeline.io.content_hashes import file_hash
 from pipeline.io.errors import printable
@@ -15,6 +16,7 @@ from pipeline.io.outputs import file_to_write, write_json, write_json_lines
 from pipeline.reporting.tables import show
 from pipeline.results import answers
 from pipeline.results.answers import READERS
+from pipeline.scoring import scored_ids
 from pipeline.scoring.caption_files import read_answers
 
 
@@ -32,7 +34,9 @@ def main() -> None:
     add("--show", type=whole(0, 10_000), default=5, help="unreadable captions to print (5)")
     arguments = parsed(parser)
     pairs = pairs_of(arguments.pairs, arguments.split)
-    texts = read_answers(arguments.captions, pairs, arguments.key)
+    left_out = manifest.left_out(manifest.path_of(arguments.pairs), arguments.split)
+    known = scored_ids.of_pairs(pairs, arguments.pairs, left_out)
+    texts = read_answers(arguments.captions, pairs, arguments.key, known)
     judged = answers.judged(texts, pairs, arguments.reader)
     if arguments.out:
         write_json_lines(arguments.out, answers.lines(judged, arguments.reader))

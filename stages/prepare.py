@@ -5,6 +5,7 @@ CUB, the folder also has six negatives (wrong captions) of each image.
 """
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from pipeline.io.errors import InputError, printable
 from pipeline.io.outputs import file_to_write, replacing
 from pipeline.io.progress import track
 from pipeline.negatives.generation import generate
+from pipeline.text import caption_text
 from stages import run
 
 
@@ -54,11 +56,15 @@ def prepare(arguments: argparse.Namespace) -> None:
         print(f"note: {difference}")
     for note in pair_checks.notes(root, pairs):
         print(printable(f"note: {note}"))
+    for warning in caption_text.warnings((pair.pair_id, text) for pair in pairs for text in pair.captions):
+        print(f"warning: {printable(warning)}", file=sys.stderr)
     images.write_index(arguments.images, images.index(root, names))
     write_pairs(arguments.pairs, pairs)
     annotation_hashes = checking.hashes(root, readers.annotation_files(reader, root))
     output_hashes = manifest.hashes(arguments.pairs, arguments.images)
-    manifest.write(arguments.manifest, Manifest(reader, protocol, annotation_hashes, counted, output_hashes))
+    left_out = readers.left_out(reader, root, protocol)
+    prepared = Manifest(reader, protocol, annotation_hashes, counted, output_hashes, left_out)
+    manifest.write(arguments.manifest, prepared)
 
 
 def prepare_pretraining(arguments: argparse.Namespace) -> None:

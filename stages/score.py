@@ -18,13 +18,12 @@ from pipeline.free_english.truth import FREE
 from pipeline.io.errors import printable
 from pipeline.io.outputs import file_to_write
 from pipeline.reporting import tables
-from pipeline.scoring import attention_localisation, results, run_files, table_notes
-from pipeline.scoring.answer_text import answer_of
+from pipeline.scoring import attention_localisation, results, run_files, scored_files, table_notes
 from pipeline.scoring.attention_localisation import Localisation
-from pipeline.scoring.caption_files import read_answers, read_predictions, read_references, read_results
 from pipeline.scoring.conditions import Conditions, Scope
 from pipeline.scoring.corpus import Scores, score
 from pipeline.scoring.results import Correctness
+from pipeline.scoring.scored_files import Scored
 from pipeline.scoring.sentences import STRICT
 from pipeline.scoring.tokenizer import OF_SCORES
 from stages import run
@@ -39,19 +38,20 @@ def main() -> None:
         manifest.check_files(arguments.manifest, prepared, arguments.pairs, arguments.images)
     if arguments.attention:
         run_files.check_attention(arguments.attention, arguments.pairs)
-    captions = _captions(arguments, pairs)
+    scored = _scored(arguments, pairs)
+    captions, pairs = scored.captions, scored.pairs
     located = Localisation({}, {})
     if arguments.attention:
         located = attention_localisation.of_files(arguments.attention, arguments.images, pairs, captions)
     if pairs:
-        scores, truth, scope = _against_pairs(captions, pairs, arguments)
+        scores, truth, scope = _against_pairs(scored, arguments)
     else:
-        (scores, scope), truth = _against_references(captions, arguments), results.UNKNOWN
+        (scores, scope), truth = _against_references(scored, arguments), results.UNKNOWN
     protocol = prepared.references if prepared else None
     metrics = results.metrics_of(scores, truth, located.summary, protocol, scope)
     strange = arguments.reader == "strict" and not arguments.attention  # captions of another program
     unread = results.unread(truth.unreadable, captions) if strange else []
-    for warning in (*scores.warnings, *unread):
+    for warning in (*scores.warnings, *scored.warnings(), *unread):
         print(f"warning: {printable(warning)}", file=sys.stderr)
     if arguments.per_pair:
         results.write_pair_scores(
@@ -62,13 +62,15 @@ def main() -> None:
     _show(scores, truth, table_notes.of_metrics(metrics))
 
 
-def _captions(arguments: argparse.Namespace, pairs: list[Pair]) -> dict[str, str]:
-    if arguments.reader == "free":  # answers of a language model, as in commands.judge
-        answers = read_answers(arguments.captions, pairs, arguments.key)
-        return {pair_id: answer_of(text) for pair_id, text in answers.items()}
-    if pairs:
-        return read_predictions(arguments.captions, pairs, arguments.key)
-    return read_results(arguments.captions, key=arguments.key)
+def _scored(arguments: argparse.Namespace, pairs: list[Pair]) -> Scored:
+    captions, key, referenced_only = arguments.captions, arguments.key, arguments.referenced_only
+    if arguments.references:
+        return scored_files.of_references(
+            captions, arguments.references, key, arguments.predicted_only, referenced_only
+        )
+    left_out = manifest.left_out(arguments.manifest or manifest.path_of(arguments.pairs), arguments.split)
+    free = arguments.reader == "free"
+    return scored_files.of_pairs(captions, pairs, arguments.pairs, left_out, key, free, referenced_only)
 
 
 def _arguments() -> argparse.Namespace:
@@ -78,6 +80,7 @@ def _arguments() -> argparse.Namespace:
     against.add_argument("--pairs", type=to_read, help="prepared pairs, for references and subsets")
     against.add_argument("--references", type=to_read, help="references in COCO form, or id -> sentences")
     add("--predicted-only", action="store_true", help="score only the ids that have a prediction")
+    add("--referenced-only", action="store_true", help="score only the ids that have a reference with a word")
     add("--key", help="key or column of the captions, if there are several (such as prediction)")
     add("--manifest", type=to_read, help="the manifest of the prepared pairs")
     add("--dataset", type=word, help="dataset of the pairs, for its grammar (negatives.grammar)")
@@ -104,10 +107,8 @@ def _arguments() -> argparse.Namespace:
     return arguments
 
 
-def _against_pairs(
-    captions: dict[str, str], pairs: list[Pair], arguments: argparse.Namespace
-) -> tuple[Scores, Correctness, Scope]:
-    everything = params.load()
+def _against_pairs(scored: Scored, arguments: argparse.Namespace) -> tuple[Scores, Correctness, Scope]:
+    captions, pairs, everything = scored.captions, scored.pairs, params.load()
     settings, grammar = everything.score, None
     if arguments.dataset:
         everything.of(arguments.dataset)  # raises for an unknown name
@@ -123,20 +124,15 @@ def _against_pairs(
     tokeniser = arguments.tokeniser or settings.tokeniser
     name, reader = OF_SCORES[tokeniser][0], arguments.reader
     scored_as = Conditions(tokeniser=name, reader=reader)
-    scope = Scope(scored_as, arguments.pairs.name)
+    scope = Scope(scored_as, arguments.pairs.name, scored.left_out)
     return results.score_pairs(captions, pairs, timeout, tokeniser, truth), truth, scope
 
 
-def _against_references(captions: dict[str, str], arguments: argparse.Namespace) -> tuple[Scores, Scope]:
-    references = read_references(arguments.references)
-    left_out = {}
-    if arguments.predicted_only:
-        predicted = {key: sentences for key, sentences in references.items() if key in captions}
-        left_out["without a caption"] = len(references) - len(predicted)
-        references = predicted
-    tokeniser = arguments.tokeniser or "ptb"
-    scope = Scope(Conditions(tokeniser=OF_SCORES[tokeniser][0]), arguments.references.name, left_out)
-    return score(captions, references, {}, arguments.meteor_timeout or 600.0, tokeniser), scope
+def _against_references(scored: Scored, arguments: argparse.Namespace) -> tuple[Scores, Scope]:
+    timeout, tokeniser = arguments.meteor_timeout or 600.0, arguments.tokeniser or "ptb"
+    scored_as = Conditions(tokeniser=OF_SCORES[tokeniser][0])
+    scope = Scope(scored_as, arguments.references.name, scored.left_out)
+    return score(scored.captions, scored.references, {}, timeout, tokeniser), scope
 
 
 def _show(scores: Scores, truth: Correctness, notes: Sequence[str]) -> None:

@@ -1,5 +1,6 @@
 """vocab@dataset: write the vocabulary: the words of the training captions, or CLIP's tokens."""
 
+import sys
 from collections.abc import Sequence
 
 from pipeline.cli.arguments import new_parser, parsed, to_read, word
@@ -7,9 +8,9 @@ from pipeline.config import params
 from pipeline.config.params import Params
 from pipeline.datasets import cub_nabirds, manifest, schema
 from pipeline.datasets.schema import Pair, of_split
-from pipeline.io.errors import InputError
+from pipeline.io.errors import InputError, printable
 from pipeline.io.outputs import file_to_write
-from pipeline.text import vocabularies
+from pipeline.text import caption_text, vocabularies
 from pipeline.text.vocabularies import Vocabulary
 from stages import run
 
@@ -27,6 +28,8 @@ def main() -> None:
     if name := settings.of(arguments.dataset).text.counted_with:
         folder = cub_nabirds.records_of(arguments.pretraining, name)
         others = training_captions(schema.read_pairs(folder / cub_nabirds.RECORDS, cub_nabirds.remedy(name)))
+    for warning in caption_text.warnings((arguments.dataset, caption) for caption in captions):
+        print(f"warning: {printable(warning)}", file=sys.stderr)
     vocabulary = make_vocabulary(settings, arguments.dataset, captions, others)
     counts = vocabularies.count_words([*captions, *others], settings.text.lower_case)
     vocabularies.save(arguments.out, vocabulary, counts, arguments.pairs)

@@ -19,6 +19,8 @@ from pipeline.io.records import read_record
 
 REMEDY = "run `dvc repro prepare` to make it"
 AGAIN = "run `dvc repro prepare` to make both again"
+LeftOut = dict[str, dict[str, tuple[str, ...]]]
+"""Split -> id of a pair that `prepare` left out -> names of its images."""
 PAIRS, INDEX, IMAGES = "pairs", "index", "images"  # keys in `hashes`
 
 
@@ -31,6 +33,7 @@ class Manifest:
     files: dict[str, str]  # annotation file, relative to the dataset's root -> sha256
     counts: dict[str, Any]  # pairs, captions, ... of each split
     hashes: dict[str, str] = field(default_factory=dict)  # of PAIRS, INDEX, IMAGES; empty in older files
+    left_out: LeftOut = field(default_factory=dict)  # published pairs without a reference
 
     @property
     def references(self) -> str:
@@ -78,6 +81,14 @@ def read(path: str | Path) -> Manifest:
     manifest = read_record(path, Manifest, REMEDY)
     content_hashes.read(path, read_json(path, REMEDY), REMEDY)
     return manifest
+
+
+def left_out(path: Path | None, split: str) -> dict[str, tuple[str, ...]]:
+    """Return the pairs of a split that `prepare` left out: id -> images. The manifest is in the file `path`.
+
+    The result is empty if `path` is None.
+    """
+    return {} if path is None else read(path).left_out.get(split, {})
 
 
 def path_of(pairs: str | Path) -> Path | None:

@@ -24,6 +24,7 @@ from pipeline.datasets.pairs_csv_rows import NAMES, default_pair_id, find, read_
 from pipeline.datasets.schema import NO_CHANGE, SPLITS, Box, Kind, Pair, Split
 from pipeline.io.errors import InputError, listed
 from pipeline.io.records import first_fault
+from pipeline.text.caption_text import refusal
 
 FILES = ()
 OPTIONAL = NAMES  # exactly one of these files must exist
@@ -150,6 +151,7 @@ def _add_row(table: Table, line: int, row: _Row, root: Path) -> None:
         problems.append("no caption")
     if wordless := [caption for caption in captions if not any(map(str.isalnum, caption))]:
         problems.append(f"the caption {wordless[0]!r} has no word; write it out")
+    problems += [message for caption in captions if (message := refusal(caption))]
     table.problems.extend((line, problem) for problem in problems)
     table.pairs[before, after] = replace(first_pair, captions=first_pair.captions + captions)
 

@@ -1,5 +1,6 @@
 """The readers of all supported file layouts. Each reader returns a list of schema.Pair."""
 
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -14,6 +15,7 @@ from pipeline.datasets import (
     similar_names,
     spot_the_diff,
 )
+from pipeline.datasets.manifest import LeftOut
 from pipeline.datasets.schema import Pair
 from pipeline.io.errors import InputError, listed
 
@@ -30,7 +32,8 @@ READERS: dict[str, ModuleType] = {
 """Modules with a function `read(root) -> list[Pair]`, which raises InputError naming a wrong file and entry.
 
 FILES are the annotation files that a reader needs. A module may also have: OPTIONAL, further files that are
-read if they exist; and PROTOCOLS, the values of the second argument of `read`, with the default first.
+read if they exist; PROTOCOLS, the values of the second argument of `read`, with the default first; and a
+function `left_out(root, protocol)`, which returns the pairs that `read` drops (manifest.LeftOut).
 """
 
 
@@ -52,6 +55,12 @@ def read(reader: str, root: Path, protocol: str | None = None) -> list[Pair]:
     if reader != OWN:  # which names the boxes of a table by their lines
         pair_checks.check_boxes(root, pairs)
     return pairs
+
+
+def left_out(reader: str, root: Path, protocol: str | None) -> LeftOut:
+    """Return the published pairs that `read` drops, because they have no reference."""
+    of_reader: Callable[[Path, str | None], LeftOut] | None = getattr(_reader(reader), "left_out", None)
+    return {split: pairs for split, pairs in of_reader(root, protocol).items() if pairs} if of_reader else {}
 
 
 def protocol_of(reader: str, protocol: str | None) -> str | None:

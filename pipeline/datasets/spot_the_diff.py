@@ -15,6 +15,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from pipeline.datasets.annotations import Annotation, check_splits, not_blank
+from pipeline.datasets.manifest import LeftOut
 from pipeline.datasets.schema import SPLITS, Pair
 from pipeline.io.errors import InputError
 from pipeline.io.records import read_foreign
@@ -74,6 +75,30 @@ _ITEMS_OF: dict[str, Callable[[Sequence[Entry]], Items]] = {
 PROTOCOLS = tuple(_ITEMS_OF)  # the first is the default
 
 
+def _entries(root: Path) -> Iterator[tuple[str, Path, tuple[Entry, ...]]]:
+    """Yield each split with its file and its entries, in the order of SPLITS."""
+    for split in SPLITS:
+        path = root / f"annotations/{split}.json"
+        yield split, path, read_foreign(path, tuple[Entry, ...], REMEDY)
+
+
+def _images(image: str) -> tuple[str, str]:
+    """Return the names of the files of an image pair, before and after."""
+    return f"resized_images/{image}.png", f"resized_images/{image}_2.png"
+
+
+def left_out(root: Path, protocol: str) -> LeftOut:
+    """Return the items without a sentence, which `read` drops: split -> pair id -> images."""
+    return {
+        split: {
+            pair_id: _images(image)
+            for pair_id, image, captions in _ITEMS_OF[protocol](entries)
+            if not captions
+        }
+        for split, _, entries in _entries(root)
+    }
+
+
 def read(root: Path, protocol: str) -> list[Pair]:
     """Return one pair per item of the protocol, in the order of the files in the folder `root`.
 
@@ -82,9 +107,7 @@ def read(root: Path, protocol: str) -> list[Pair]:
     """
     pairs: list[Pair] = []
     splits: dict[str, str] = {}  # image -> split
-    for split in SPLITS:
-        path = root / f"annotations/{split}.json"
-        entries = read_foreign(path, tuple[Entry, ...], REMEDY)
+    for split, path, entries in _entries(root):
         for entry in entries:
             if (other_split := splits.setdefault(entry.img_id, split)) != split:
                 raise InputError(
@@ -95,8 +118,8 @@ def read(root: Path, protocol: str) -> list[Pair]:
                 pair_id=pair_id,
                 scene_id=image,
                 split=split,
-                before=f"resized_images/{image}.png",
-                after=f"resized_images/{image}_2.png",
+                before=_images(image)[0],
+                after=_images(image)[1],
                 captions=captions,
             )
             for pair_id, image, captions in _ITEMS_OF[protocol](entries)

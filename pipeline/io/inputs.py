@@ -132,18 +132,14 @@ def json_of(text: str, path: str | Path, remedy: str) -> Any:
     `remedy`, advice to the user.
     """
 
-    def object_of(items: list[tuple[str, Any]]) -> dict[str, Any]:
-        value = dict(items)  # the json module would keep the last of equal keys
-        if len(value) < len(items):
-            key = next(key for key, count in Counter(key for key, _ in items).items() if count > 1)
-            raise InputError(f"{path} has the key {key!r} more than once in one object; keep one of them")
-        return value
-
     try:
-        value = json.loads(text, object_pairs_hook=object_of)
+        value = decoded(text)
         if HALF_SURROGATE.search(text):
             json.dumps(value, ensure_ascii=False).encode()
         return value
+    except RepeatedKeyError as error:
+        message = f"{path} has the key {error.key!r} more than once in one object; keep one of them"
+        raise InputError(message) from None
     except UnicodeEncodeError as error:
         character = f"\\u{ord(error.object[error.start]):04x}"
         raise InputError(f"{path} holds half a character ({character}); {remedy}") from None
@@ -151,6 +147,33 @@ def json_of(text: str, path: str | Path, remedy: str) -> Any:
         raise InputError(f"{path} is not valid JSON ({error}); {remedy}") from None
     except ValueError:  # an integer has more than 4300 digits, Python's limit
         raise InputError(f"{path} holds an integer too long to be read; {remedy}") from None
+
+
+def decoded(text: str) -> Any:
+    """Return the value of a JSON text. Half of a character (\\ud800) is accepted.
+
+    Raises RepeatedKeyError if an object repeats a key, ValueError if the text is not JSON or has an
+    integer of more than 4300 digits, and RecursionError if it is nested too deeply.
+    """
+    return _DECODER.decode(text)
+
+
+class RepeatedKeyError(Exception):
+    """A JSON object has the key `key` more than once."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key
+
+
+def _object_of(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(items)  # the json module would keep the last of equal keys
+    if len(value) < len(items):
+        raise RepeatedKeyError(Counter(key for key, _ in items).most_common(1)[0][0])
+    return value
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object_of)  # one for all texts: building it takes a third
 
 
 def read_yaml(path: str | Path, remedy: str, largest: int = LARGEST_YAML, foreign: bool = False) -> Any:

@@ -7,17 +7,21 @@ with a remedy: what the user can do.
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic_core import SchemaValidator
 
 from pipeline.io.errors import InputError, listed
-from pipeline.io.inputs import json_of, read_lines, read_text
+from pipeline.io.inputs import HALF_SURROGATE, RepeatedKeyError, decoded, json_of, read_lines, read_text
 
 Kind = TypeVar("Kind")
 Extra = Literal["forbid", "ignore"]
+CONTAINERS = ("tuple", "list", "dict", "model", "dataclass", "model-fields", "dataclass-args")
+FAULTS = (RepeatedKeyError, ValueError, RecursionError)  # pydantic's ValidationError is a ValueError
 LONGEST = 80  # maximum number of characters of a key or a wrong value that a message shows
 
 _adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
@@ -54,7 +58,9 @@ def read_record(path: str | Path, kind: type[Kind], remedy: str, extra: Extra = 
     an error unless `extra` is "ignore". `remedy` is the end of the message: what the user can do.
     """
     text = read_text(path, remedy)
-    json_of(text, path, remedy)  # refuses repeated keys
+    with suppress(*FAULTS):
+        return _of_json(kind, text, extra)
+    json_of(text, path, remedy)  # raises if the text is no JSON, or repeats a key
     return parsed(kind, text, str(path), remedy, extra)
 
 
@@ -70,8 +76,7 @@ def read_records(
     earlier_names = set()
     for number, line in enumerate(read_lines(path, remedy), 1):
         source = f"{path}, line {number}"
-        record = parsed(kind, line, source, remedy, extra)
-        json_of(line, source, remedy)  # refuses repeated keys
+        record = _record(kind, line, source, remedy, extra)
         if key is not None:
             if (name := getattr(record, key)) in earlier_names:
                 raise InputError(f"{source}: the {key} {name!r} is in an earlier line; {remedy}")
@@ -85,11 +90,55 @@ def read_foreign(path: Path, kind: type[Kind], remedy: str) -> Kind:
     An InputError lists all faults, each with its key, and ends with `remedy`: what the user can do.
     """
     text = read_text(path, remedy)
+    with suppress(*FAULTS):
+        return _of_json(kind, text, "ignore")
     json_of(text, path, remedy)
     try:
         return _adapter(kind).validate_json(text, strict=True, extra="ignore")
     except ValidationError as error:
         raise all_faults(error, str(path), remedy) from None
+
+
+def _record(kind: type[Kind], text: str, source: str, remedy: str, extra: Extra) -> Kind:
+    with suppress(*FAULTS):
+        return _of_json(kind, text, extra)
+    record = parsed(kind, text, source, remedy, extra)  # raises, except for a fault that only json_of finds
+    json_of(text, source, remedy)
+    return record
+
+
+def _of_json(kind: type[Kind], text: str, extra: Extra) -> Kind:
+    """Convert a JSON text to the type `kind`, as `parsed` does, but parse it only once.
+
+    Raises one of FAULTS, without a message for the user, for any fault: also for repeated keys.
+    """
+    value = decoded(text)
+    if HALF_SURROGATE.search(text):
+        json.dumps(value, ensure_ascii=False).encode()
+    record: Kind = _validator(kind).validate_python(value, extra=extra)
+    return record
+
+
+def _validator_of(kind: Any) -> SchemaValidator:
+    """Return a validator for values of the json module; it is as strict as pydantic is with JSON texts.
+
+    Objects become dataclasses and models, and lists become tuples. Other types are not converted.
+    """
+    return SchemaValidator(_strict_values(_adapter(kind).core_schema))
+
+
+_validator: Callable[[Any], SchemaValidator] = cache(_validator_of)
+
+
+def _strict_values(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_strict_values(member) for member in schema]
+    if not isinstance(schema, dict):
+        return schema
+    schema = {key: _strict_values(member) for key, member in schema.items()}
+    if schema.get("type") in ("int", "float", "str", "bool"):
+        return schema | {"strict": True}
+    return schema | {"strict": False} if schema.get("type") in CONTAINERS else schema
 
 
 def all_faults(error: ValidationError, source: str, remedy: str) -> InputError:

@@ -1,4 +1,4 @@
-"""Read captions, references, and scores of captions, from files that any program may have written.
+"""Read captions, and scores of captions, from files that any program may have written.
 
 Captions and scores have one of these forms:
 
@@ -12,18 +12,15 @@ IDS, TEXTS and SCORES are the constants below: tuples of accepted keys.
 """
 
 import math
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
-
-from pydantic import AfterValidator, BaseModel, FailFast, StrictInt, StrictStr
+from typing import Any, TypeVar
 
 from pipeline.datasets.schema import Pair
-from pipeline.io.errors import InputError, listed
-from pipeline.io.inputs import json_of, read_text
-from pipeline.io.records import checked
+from pipeline.io.errors import InputError, listed, printable
+from pipeline.scoring import scored_ids
 from pipeline.scoring.answer_rows import IDS, POSITION, Row, key_of, read_rows
+from pipeline.scoring.scored_ids import KnownIds, Matched
 
 INDEX = "index"
 TEXTS = (
@@ -39,63 +36,7 @@ CAPTIONS = (
     "lmms-eval or VLMEvalKit (tsv, json)"
 )
 NUMBERS = "it should hold JSON lines or a CSV with an id and a score (a number, or true and false)"
-REFERENCES = (
-    'it should hold {"images": [{"id": …}], "annotations": [{"image_id": …, "caption": "…"}]} '
-    'or {"id": ["sentence", …], …}'
-)
 Value = TypeVar("Value", str, float)
-Id = Annotated[StrictInt | StrictStr, AfterValidator(str)]
-
-
-class Image(BaseModel):
-    """An entry of COCO's `images`; other keys are ignored."""
-
-    id: Id
-
-
-class Reference(BaseModel):
-    """An entry of COCO's `annotations`: a reference sentence of an image."""
-
-    image_id: Id
-    caption: StrictStr
-
-
-class Coco(BaseModel):
-    """References in COCO's format. Validation stops at the first wrong entry."""
-
-    images: Annotated[list[Image], FailFast()]
-    annotations: Annotated[list[Reference], FailFast()]
-
-
-def read_references(path: Path) -> dict[str, list[str]]:
-    """Return id -> reference sentences, unchanged. An image without references has an empty list.
-
-    The file has COCO's format, or is a JSON object of id -> list of sentences. Raises InputError if the file
-    is missing, empty, too large or in another format.
-    """
-    tree = json_of(read_text(path, REFERENCES), path, REFERENCES)
-    if isinstance(tree, dict) and "annotations" in tree:
-        references = _of_coco(checked(Coco, tree, str(path), REFERENCES), path)
-    else:
-        references = checked(dict[str, list[StrictStr]], tree, str(path), REFERENCES)
-    if not references:
-        raise InputError(f"{path} holds no references; {REFERENCES}")
-    return references
-
-
-def _of_coco(tree: Coco, path: Path) -> dict[str, list[str]]:
-    for name, count in Counter(image.id for image in tree.images).most_common(1):
-        if count > 1:
-            raise InputError(f"{path} lists the image {name} {count} times; keep one")
-    references: dict[str, list[str]] = {str(image.id): [] for image in tree.images}
-    for number, reference in enumerate(tree.annotations, 1):
-        if reference.image_id not in references:
-            raise InputError(
-                f"{path}, annotations, entry {number}: image {reference.image_id} is not listed in `images`; "
-                "add it there"
-            )
-        references[str(reference.image_id)].append(reference.caption)
-    return references
 
 
 def read_results(path: Path, remedy: str = CAPTIONS, key: str | None = None) -> dict[str, str]:
@@ -103,24 +44,39 @@ def read_results(path: Path, remedy: str = CAPTIONS, key: str | None = None) -> 
 
     `remedy` is the advice in the message. `key` names the key of the captions (default: one of TEXTS).
     """
-    return _by_id(path, (), _text, _text_key, key, remedy)
+    return _by_id(read_rows(path, remedy), path, (), _text, _text_key, key, remedy)
 
 
-def read_predictions(path: Path, pairs: Sequence[Pair], key: str | None = None) -> dict[str, str]:
-    """Return pair id -> predicted text.
+def read_predictions(
+    path: Path,
+    pairs: Sequence[Pair],
+    key: str | None = None,
+    known: KnownIds | None = None,
+    drop_unknown: bool = False,
+) -> dict[str, str]:
+    """Return pair id -> predicted text. Prints a line if entries are left out, or if ids differ in spelling.
 
-    Raises InputError if the file has no known form, has an id twice, or lacks a pair. `key` names the key of
-    the texts (default: one of TEXTS).
+    Raises InputError if the file has no known form, has an id twice or an unknown id, or lacks a pair.
+
+    key: name of the key of the texts (default: one of TEXTS)
+    known: the ids that the file may name (default: of the pairs); entries of known.left_out are left out
+    drop_unknown: True to leave out entries with unknown ids
     """
-    return _by_id(path, pairs, _text, _text_key, key, CAPTIONS)
+    return _of_pairs(path, pairs, _text, _text_key, key, CAPTIONS, known, drop_unknown)
 
 
-def read_answers(path: Path, pairs: Sequence[Pair], key: str | None = None) -> dict[str, str]:
+def read_answers(
+    path: Path,
+    pairs: Sequence[Pair],
+    key: str | None = None,
+    known: KnownIds | None = None,
+    drop_unknown: bool = False,
+) -> dict[str, str]:
     """Return pair id -> answer, as `read_predictions` does; a null or NaN is the empty answer "".
 
     Programs write a null where a request to a model failed.
     """
-    return _by_id(path, pairs, _answer, _text_key, key, CAPTIONS)
+    return _of_pairs(path, pairs, _answer, _text_key, key, CAPTIONS, known, drop_unknown)
 
 
 def read_scores(path: Path, pairs: Sequence[Pair], key: str | None = None) -> dict[str, float]:
@@ -129,10 +85,38 @@ def read_scores(path: Path, pairs: Sequence[Pair], key: str | None = None) -> di
     Raises InputError if the file is malformed, has an id twice, or lacks a pair. `key` names the key of the
     scores (default: one of SCORES).
     """
-    return _by_id(path, pairs, _score, _score_key, key, NUMBERS)
+    return _of_pairs(path, pairs, _score, _score_key, key, NUMBERS)
+
+
+def _of_pairs(
+    path: Path,
+    pairs: Sequence[Pair],
+    read_value: Callable[[Row, str | None, str, str], Value],
+    find_key: Callable[[Sequence[Row], Path, str | None], str | None],
+    chosen: str | None,
+    remedy: str,
+    known: KnownIds | None = None,
+    drop_unknown: bool = False,
+) -> dict[str, Value]:
+    """Return pair id -> value for the entries of a file. Raises InputError if a pair has no entry.
+
+    See `_by_id` for the arguments `read_value` to `remedy`, and `read_predictions` for the last two.
+    """
+    values = _by_id(read_rows(path, remedy), path, pairs, read_value, find_key, chosen, remedy)
+    matched: Matched = scored_ids.match(values, known or scored_ids.of_pairs(pairs, "the pairs"), path)
+    if not drop_unknown:
+        matched.check(path)
+    missing = {pair.pair_id for pair in pairs} - {*matched.ids.values()}
+    if problems := [f"{pair.pair_id}: has no entry" for pair in pairs if pair.pair_id in missing]:
+        raise listed(problems, f"{path} lacks pairs", "add an entry for each pair of the split")
+    for note in matched.notes(path):
+        print(printable(note))
+    by_pair = {meaning: values[key] for key, meaning in matched.ids.items()}
+    return {pair.pair_id: by_pair[pair.pair_id] for pair in pairs}
 
 
 def _by_id(
+    rows: Sequence[Row],
     path: Path,
     pairs: Sequence[Pair],
     read_value: Callable[[Row, str | None, str, str], Value],
@@ -140,14 +124,14 @@ def _by_id(
     chosen: str | None,
     remedy: str,
 ) -> dict[str, Value]:
-    """Return id -> value for the entries of a file. `read_value(entry, key, source, remedy)` reads a value.
+    """Return id -> value for the rows of a file. `read_value(entry, key, source, remedy)` reads a value.
 
     `find_key` returns the key of the values, which the user may have `chosen`. `source` names the entry in
-    messages. `remedy` is the advice at the end of messages. If `pairs` is not empty, the ids are pair ids.
-    Raises InputError if the file has no entry, an id twice or an unknown id, or if a pair has no entry.
+    messages. `remedy` is the advice at the end of messages. Ids are those of the file; a row that only has a
+    position has the id of the pair at this position in `pairs`. Raises InputError if the file has no entry,
+    or an id twice.
     """
     values: dict[str, Value] = {}
-    rows = read_rows(path, remedy)
     key, id_of = find_key(rows, path, chosen), _ids_of(rows, pairs, remedy)
     for number, row in enumerate(rows, 1):
         source = f"{path}, entry {number}"
@@ -157,15 +141,13 @@ def _by_id(
         values[name] = read_value(row, key, source, remedy)
     if not values:
         raise InputError(f"{path} has no entry; {remedy}")
-    if problems := [f"{pair.pair_id}: has no entry" for pair in pairs if pair.pair_id not in values]:
-        raise listed(problems, f"{path} lacks pairs", "add an entry for each pair of the split")
-    return {pair.pair_id: values[pair.pair_id] for pair in pairs} if pairs else values
+    return values
 
 
 def _ids_of(rows: Sequence[Row], pairs: Sequence[Pair], remedy: str) -> Callable[[Row, str], str]:
     """Return the function that returns the id of a row: the first of IDS in its `doc`, or in the row.
 
-    If there are `pairs`, an id that no pair has is an error, because another id, or a position, would be that
+    The function never uses another id, or a position, in place of an id that no pair has: it would be the id
     of another pair. Only rows without any other id count the pairs from 0, with `doc_id`, or with `index` if
     the values of `index` are not all pair ids. The message names the row by `source`, and ends with `remedy`
     if the row has neither an id nor a position.
@@ -177,15 +159,9 @@ def _ids_of(rows: Sequence[Row], pairs: Sequence[Pair], remedy: str) -> Callable
     def id_of(row: Row, source: str) -> str:
         document = row.get("doc")
         objects: list[Row] = [document, row] if isinstance(document, dict) else [row]
-        ids = ((name, str(keys[name])) for keys in objects for name in names if _given(keys.get(name)))
+        ids = (str(keys[name]) for keys in objects for name in names if _given(keys.get(name)))
         if first := next(ids, None):
-            name, key = first
-            if pairs and key not in pair_ids:
-                raise InputError(
-                    f"{source}: {name} {key[:80]!r} is no pair of this split; use the ids of the pairs, and "
-                    "check --split"
-                )
-            return key
+            return first
         position = str(row.get(POSITION, row.get(INDEX, ""))) if pairs else ""
         if position.isdecimal() and len(position) < 10 and int(position) < len(pairs):
             return pairs[int(position)].pair_id

@@ -137,7 +137,7 @@ def _check_ids(captions: dict[str, str], references: dict[str, list[str]]) -> No
     if not references:
         raise InputError("there is nothing to score: the set of references is empty")
     problems = [f"{key}: is predicted but has no references" for key in captions if key not in references]
-    remedy = "remove these predictions, or add references"
+    remedy = "add references, or leave these predictions out with --referenced-only"
     if missing := [f"{key}: has no prediction" for key in references if key not in captions]:
         problems = missing + problems
         remedy = "predict each id, or score only the predicted ids with --predicted-only"
@@ -153,7 +153,11 @@ def _tokenized(
     tokens = iter(tokenizer.OF_SCORES[tokeniser][1](sentences, timeout))
     words = {key: [text for text in islice(tokens, len(texts)) if text] for key, texts in references.items()}
     if empty := [key for key, texts in words.items() if not texts]:
-        raise listed(empty, "no reference holds a word", "give each a reference, or leave it out")
+        raise listed(
+            empty,
+            "no reference holds a word",
+            "give each a reference, or leave them out with --referenced-only",
+        )
     return dict(zip(references, tokens, strict=True)), words
 
 

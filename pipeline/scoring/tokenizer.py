@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pipeline.io.errors import InputError
 from pipeline.scoring import java
+from pipeline.text.caption_text import normalised
 
 JAR = "stanford-corenlp-3.4.1.jar"
 NAME = f"{JAR.removesuffix('.jar')} PTBTokenizer, round and curly brackets dropped"
@@ -38,8 +39,8 @@ def tokenize(sentences: list[str], timeout: float = 300.0) -> list[str]:
 
 
 def one_line(text: str) -> str:
-    """Replace each run of white space, and of characters that are line breaks for Java, by one space."""
-    return " ".join(text.split())
+    """Return the text in Unicode's form NFC, with one space for each run of white space or line breaks."""
+    return " ".join(normalised(text).split())
 
 
 def jar() -> Path:
@@ -63,7 +64,7 @@ def plain(sentences: list[str]) -> list[str]:
 
 
 def as_written(sentences: list[str], timeout: float = 0.0) -> list[str]:
-    """Reduce white space to single spaces, and change nothing else.
+    """Reduce white space to single spaces and letters to the form NFC, and change nothing else.
 
     IDC-PCL's program prepares sentences for scoring in this way. `timeout` has no effect. It only gives
     this function the signature of `tokenize`.

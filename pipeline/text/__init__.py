@@ -1,1 +1,1 @@
-"""Tokens of captions: vocabularies of words, and CLIP's byte-pair encoding."""
+"""Text of captions: vocabularies of words, CLIP's byte-pair encoding, and checks of the text."""

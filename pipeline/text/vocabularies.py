@@ -16,6 +16,7 @@ from pipeline.io.errors import InputError
 from pipeline.io.inputs import read_json
 from pipeline.io.outputs import write_json
 from pipeline.io.records import checked
+from pipeline.text.caption_text import normalised
 from pipeline.text.clip_bpe import bpe
 
 REMEDY = "run `dvc repro vocab` to make it"
@@ -31,7 +32,11 @@ CLIP_LONGEST = 33  # <START>, 31 tokens and <END>, as in CLIP4IDC's captioner
 
 
 def tokenise(caption: str, lower_case: bool) -> list[str]:
-    """Split a caption into tokens at white space. `,` and `;` begin a new token; `?` and `.` are removed."""
+    """Split a caption into tokens at white space. `,` and `;` begin a new token; `?` and `.` are removed.
+
+    The caption is normalised first, so that each letter with an accent has one form.
+    """
+    caption = normalised(caption)
     if lower_case:
         caption = caption.lower()
     for mark in ",;":

@@ -47,6 +47,20 @@ def test_counts_are_compared_with_the_published_ones(repository, check):
     assert "\nval: 2 pairs, published 1,493 (4 blank)\n" in out
 
 
+def test_captions_that_a_program_wrote_are_named(repository, check):
+    path = make_spot_the_diff(repository / STD) / "annotations/val.json"
+    entries = json.loads(path.read_text())
+    entries[0]["sentences"] = ["the car &amp; the bus left", "左边的红色汽车不见了", "nan"]
+    path.write_text(json.dumps(entries))
+    code, _, err = check()
+    assert code == 0
+    lines = [line for line in err.splitlines() if line.startswith("warning: 1 of ")]
+    assert len(lines) == 3
+    for line, piece in zip(lines, ("'&amp;'", "'左边的红色汽车不见了'", "'nan'"), strict=True):
+        assert piece in line
+        assert str(entries[0]["img_id"]) in line
+
+
 def test_missing_and_empty_images(repository, check):
     root = make_spot_the_diff(repository / STD)
     for number in range(2, 14):

@@ -78,4 +78,10 @@ def test_the_protocol_decides_the_references(tmp_path):
     pairs, _, manifest_file = prepare(tmp_path, "spot_the_diff", **own)
     found = [pair.captions for pair in read_pairs(tmp_path / pairs) if pair.scene_id == "0"]
     assert found == [("the car is gone",), ("a bus came",)]
-    assert manifest.read(tmp_path / manifest_file).references == "spot_the_diff, protocol per_entry"
+    record = manifest.read(tmp_path / manifest_file)
+    assert record.references == "spot_the_diff, protocol per_entry"
+    ids = {pair.pair_id for pair in read_pairs(tmp_path / pairs)}
+    left_out = {key: images for part in record.left_out.values() for key, images in part.items()}
+    assert left_out
+    assert not ids & left_out.keys()
+    assert all(images[0] == f"resized_images/{key.partition('-')[0]}.png" for key, images in left_out.items())

@@ -128,6 +128,9 @@ def test_missing_images_and_copies_under_other_names_are_faults(tmp_path):
         (("a,b,x,1", "c,d,x,1"), "before,after,caption,pair_id", "pair_id '1' is in line 2 already"),
         (("a,b,x,train",), "before,after,caption,split", "has no pair in 'val'"),
         (("a,b,...",), "before,after,caption", "has no word"),
+        (("a,b,x", "c,d,nan"), "before,after,caption", "line 3: the caption 'nan'"),
+        (("a,b,x,None",), "before,after,caption,caption_2", "line 2: the caption 'None'"),
+        (("a,b,\"['x left', 'y']\"",), "before,after,captions", "line 2: the caption \"['x left', 'y']\""),
     ],
 )
 def test_a_faulty_table_is_refused(tmp_path, rows, head, part):

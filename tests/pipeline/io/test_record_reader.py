@@ -7,10 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from pipeline.datasets.schema import Pair
 from pipeline.io.errors import InputError
-from pipeline.io.records import plain, read_foreign, read_record, read_records
+from pipeline.io.inputs import json_of
+from pipeline.io.records import parsed, plain, read_foreign, read_record, read_records
 
 
 @dataclass(frozen=True)
@@ -98,3 +102,44 @@ def test_all_faults_of_another_projects_file_are_listed(tmp_path):
 def test_a_value_of_another_type_is_named(value, said):
     with pytest.raises(InputError, match=rf"^a\.yaml: .*{said}.*; make it$"):
         plain(Path("a.yaml"), dict[str, list[Any]], value, "make it")
+
+
+PAIR = {"pair_id": "a", "scene_id": "b", "split": "test", "before": "c", "after": "d", "captions": ["e"]}
+VALUES = st.recursive(
+    st.sampled_from([None, True, 0, 1, -3, 2.5, 1e300, 2**70, "", "3", "true", "é", "\ud800", float("nan")]),
+    lambda values: (
+        st.lists(values, max_size=4) | st.dictionaries(st.sampled_from(["name", "place", "x"]), values)
+    ),
+    max_leaves=6,
+)
+PAIRS = st.dictionaries(
+    st.sampled_from([*PAIR, "before_box", "changed_object", "scene", "viewpoint_iou", "more"]),
+    VALUES,
+    max_size=2,
+).map(lambda changes: PAIR | changes)
+TEXTS = (VALUES | PAIRS).map(json.dumps) | st.text(max_size=9) | st.just('{"name": "a", "name": "b"}')
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(
+    TEXTS,
+    st.sampled_from([Point, Table, Pair, dict[str, Any], tuple[Point, ...]]),
+    st.sampled_from(["forbid", "ignore"]),
+)
+def test_a_line_that_is_parsed_once_gives_the_same(tmp_path, text, kind, extra):
+    """The record or message equals that of pydantic's reader of JSON and the check of repeated keys."""
+    path = tmp_path / "a.json"
+    path.write_bytes(text.replace("\r", " ").replace("\n", " ").encode("utf-8", "replace") + b"\n")
+    line, results = path.read_text(), []
+    for read in (
+        lambda: next(read_records(path, kind, "make it", extra=extra)),
+        lambda: (
+            parsed(kind, line.removesuffix("\n"), f"{path}, line 1", "make it", extra),
+            json_of(line, f"{path}, line 1", "make it"),
+        )[0],
+    ):
+        try:
+            results.append(repr(read()))
+        except InputError as error:
+            results.append(str(error))
+    assert results[0] == results[1]

@@ -9,13 +9,8 @@ from hypothesis import strategies as st
 
 from pipeline.datasets.schema import Pair
 from pipeline.io.errors import InputError
-from pipeline.scoring.caption_files import (
-    read_answers,
-    read_predictions,
-    read_references,
-    read_results,
-    read_scores,
-)
+from pipeline.scoring.caption_files import read_answers, read_predictions, read_results, read_scores
+from pipeline.scoring.reference_files import read_references
 from tests.hostile import refused
 
 PAIRS = [Pair(f"{n}.png", str(n), "test", "a", "b", ("x",)) for n in (0, 1)]
@@ -197,7 +192,8 @@ def test_a_position_never_replaces_an_id(file):
 
 def test_other_pairs_are_named(file):
     path = file(lines([{"id": "9.png", "caption": "x"}]))
-    assert "'9.png' is no pair of this split" in refused(lambda: read_predictions(path, PAIRS))
+    found = refused(lambda: read_predictions(path, PAIRS))
+    assert f"no id of {path} is in the pairs: '9.png', '0.png'" in found
     path = file(lines([{"doc_id": 9, "caption": "x"}]))
     assert "'9' is no pair of this split" in refused(lambda: read_predictions(path, PAIRS))
     assert "has no id" in refused(lambda: read_results(path))
@@ -235,6 +231,17 @@ def test_references_in_coco_form_or_as_a_mapping(file):
     assert read_references(file(found)) == found
 
 
+def test_an_image_that_is_listed_once_per_annotator_is_one_image(file):
+    images = [{"id": "a", "file_name": "a.png"}, {"id": "a", "file_name": "a.png"}, {"id": "b"}, {"id": "a"}]
+    annotations = [
+        {"id": 0, "image_id": "a", "caption": "the car is gone"},
+        {"id": 1, "image_id": "b", "caption": "nothing changed"},
+        {"id": 2, "image_id": "a", "caption": "the car is gone"},
+    ]
+    tree = {"images": images[:3], "annotations": annotations}
+    assert read_references(file(tree)) == {"a": ["the car is gone"] * 2, "b": ["nothing changed"]}
+
+
 GOOD = {"image_id": 1, "caption": "a"}
 
 
@@ -246,7 +253,10 @@ GOOD = {"image_id": 1, "caption": "a"}
         ({"annotations": [GOOD]}, "the key images is missing"),
         ({"images": [{"id": 1}, {"name": 2}], "annotations": []}, "the key images.1.id is missing"),
         ({"images": [{"id": True}], "annotations": []}, "images.0.id"),
-        ({"images": [{"id": 1}, {"id": "1"}], "annotations": []}, "lists the image 1 2 times"),
+        (
+            {"images": [{"id": 1, "file_name": "a.png"}, {"id": 1, "file_name": "b.png"}], "annotations": []},
+            "the image 1 two file names, 'a.png' and 'b.png'",
+        ),
         ({"images": [{"id": 2}], "annotations": [GOOD]}, "entry 1: image 1 is not listed"),
         ({"images": [{"id": 1}], "annotations": [{"image_id": 1}]}, "annotations.0.caption is missing"),
         ({"x": "a"}, "x: Input should be a valid list"),

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.scoring.caption_files import read_references, read_results
+from pipeline.scoring.caption_files import read_results
+from pipeline.scoring.reference_files import read_references
 from tests.hostile import LEVELS, large, pipe, refused, shallow
 
 FILES = {

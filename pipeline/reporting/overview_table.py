@@ -82,7 +82,8 @@ def _notes(metrics: Metrics, seed: int | None) -> dict[str, list[str]]:
     described = metrics.described
     shared = [*table_notes.of_scope(described), *table_notes.of_constants(described)]
     # of two lines on repetition, the last one is of the changed pairs
-    repetition, warnings = [], []
+    repetition: list[str] = []
+    warnings: list[str] = []
     for line in table_notes.of_captions(described) if seed is not None else ():
         (warnings if line.startswith(table_notes.WARNING) else repetition).append(line)
     return {SHARED: shared, CAPTIONS: [*repetition[-1:], *warnings]}

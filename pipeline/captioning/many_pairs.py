@@ -41,7 +41,7 @@ BATCH = 16  # pairs: 32 images, as in extraction
 SHARD = 16 * BATCH  # pairs per shard; whole batches, so that the results do not depend on the parts
 OWN_FILE = "pipeline/captioning/many_pairs.py"
 REMEDY = "name another --out, or move the file away"
-Hashes = Mapping[str, str | None]
+Hashes = dict[str, str | None]
 """SHA-256 of each image file of a pair: before_sha256, after_sha256. None: the file cannot be read."""
 
 

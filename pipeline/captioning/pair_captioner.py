@@ -145,7 +145,8 @@ class PairCaptioner:
 
         The hash does not include the backbone's weights (see `source`) and the calibration.
         """
-        standardise = self.features.network and self.features.network.standardise
+        network = self.features.network
+        standardise = network.standardise if network else None
         statistics = standardise.state_dict() if standardise else {}
         parts = (self.sha256, repr(self.trained), vocabularies.identity(self.vocabulary))
         return content_hash(*parts, *(repr(tensor.tolist()) for tensor in statistics.values()))[:12]

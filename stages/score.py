@@ -9,7 +9,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from pipeline.cli.arguments import new_parser, pairs_of, parsed, real, to_read, word
+from pipeline.cli.arguments import new_parser, pairs_and_others, parsed, real, to_read, word
 from pipeline.config import params
 from pipeline.datasets import manifest
 from pipeline.datasets.schema import SPLITS, Pair
@@ -31,14 +31,14 @@ from stages import run
 
 def main() -> None:
     arguments = _arguments()
-    pairs = pairs_of(arguments.pairs, arguments.split) if arguments.pairs else []
+    pairs, others = pairs_and_others(arguments.pairs, arguments.split) if arguments.pairs else ([], [])
     prepared = manifest.read(arguments.manifest) if arguments.manifest else None
     if prepared and pairs:
         prepared.check_split(pairs, arguments.split, arguments.pairs)
         manifest.check_files(arguments.manifest, prepared, arguments.pairs, arguments.images)
     if arguments.attention:
         run_files.check_attention(arguments.attention, arguments.pairs)
-    scored = _scored(arguments, pairs)
+    scored = _scored(arguments, pairs, others)
     captions, pairs = scored.captions, scored.pairs
     located = Localisation({}, {})
     if arguments.attention:
@@ -62,7 +62,8 @@ def main() -> None:
     _show(scores, truth, table_notes.of_metrics(metrics))
 
 
-def _scored(arguments: argparse.Namespace, pairs: list[Pair]) -> Scored:
+def _scored(arguments: argparse.Namespace, pairs: list[Pair], others: list[str]) -> Scored:
+    """Read the captions to score. `others`: ids of pairs of other splits."""
     captions, key, referenced_only = arguments.captions, arguments.key, arguments.referenced_only
     if arguments.references:
         return scored_files.of_references(
@@ -70,7 +71,9 @@ def _scored(arguments: argparse.Namespace, pairs: list[Pair]) -> Scored:
         )
     left_out = manifest.left_out(arguments.manifest or manifest.path_of(arguments.pairs), arguments.split)
     free = arguments.reader == "free"
-    return scored_files.of_pairs(captions, pairs, arguments.pairs, left_out, key, free, referenced_only)
+    return scored_files.of_pairs(
+        captions, pairs, arguments.pairs, left_out, {*others}, key, free, referenced_only
+    )
 
 
 def _arguments() -> argparse.Namespace:

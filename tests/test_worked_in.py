@@ -27,7 +27,6 @@ EDITS = (
     "reinforce.reward=truth",
     "+reinforce.partial_credit=0.5",
     "decode.beam=3",
-    "score.no_change_phrases=[no change,nothing,no news]",
     "report.gallery=12",
     "check.tolerance.BLEU-4=0.1",
     "model.scorer.variant=released",

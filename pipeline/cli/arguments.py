@@ -131,9 +131,18 @@ def check_exist(paths: Sequence[Path | None], remedy: str) -> None:
 
 def pairs_of(path: str | Path, split: str) -> list[Pair]:
     """Return the prepared pairs of a split. Raises InputError if there are none."""
-    if not (pairs := of_split(read_pairs(path), split)):
+    return pairs_and_others(path, split)[0]
+
+
+def pairs_and_others(path: str | Path, split: str) -> tuple[list[Pair], list[str]]:
+    """Return the prepared pairs of a split, and the ids of the file's other pairs.
+
+    Raises InputError if the split has no pair.
+    """
+    everything = read_pairs(path)
+    if not (pairs := of_split(everything, split)):
         raise InputError(f"{path} has no pair of the split {split}; choose another split")
-    return pairs
+    return pairs, [pair.pair_id for pair in everything if pair.split != split]
 
 
 def _location(path: Path) -> Path:

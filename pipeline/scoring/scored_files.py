@@ -3,7 +3,7 @@
 Lines about ids that differ in spelling, and about what is left out, are printed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -40,6 +40,7 @@ def of_pairs(
     pairs: Sequence[Pair],
     source: Path,
     left_out: Mapping[str, Sequence[str]],
+    other_splits: Collection[str],
     key: str | None,
     free: bool,
     referenced_only: bool,
@@ -48,6 +49,7 @@ def of_pairs(
 
     source: the file of the pairs, for messages
     left_out: id -> images of the pairs of the split that `prepare` left out; their captions are left out
+    other_splits: ids of the pairs of other splits; their captions are left out
     key: name of the key of the captions; None: the file has only one
     free: True for answers of a language model in free English; thoughts and wrappers are removed
     referenced_only: True to leave out captions of unknown ids, and pairs without a word in their references
@@ -55,7 +57,7 @@ def of_pairs(
     scored = [pair for pair in pairs if has_word(pair.captions)] if referenced_only else [*pairs]
     if not scored:
         raise InputError(f"{source}: no pair of the split has a reference with a word; name another file")
-    known = scored_ids.of_pairs(scored, source, left_out)
+    known = scored_ids.of_pairs(scored, source, left_out, other_splits)
     read = read_answers if free else read_predictions
     texts = read(captions, scored, key, known, referenced_only)
     if free:

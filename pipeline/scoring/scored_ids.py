@@ -28,6 +28,7 @@ class KnownIds:
     ids: Collection[str]
     images: Mapping[str, Collection[str]] = field(default_factory=dict)  # name of an image -> its ids
     left_out: Collection[str] = ()  # ids and images that `prepare` left out, because they have no reference
+    other_splits: Collection[str] = ()  # ids of pairs of the same file that are not scored
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Matched:
 
     ids: dict[str, str]  # id in the file -> known id
     left_out: list[str]  # ids in the file that `prepare` left out
+    other_splits: list[str]  # ids in the file of pairs of other splits
     unknown: list[str]  # ids in the file that are not known
     known: KnownIds
 
@@ -61,7 +63,11 @@ class Matched:
 
     def notes(self, path: str | Path) -> list[str]:
         """Return lines about ids of the file `path` that differ in spelling, or that are left out."""
-        reasons = {"`prepare` found no reference of these pairs": self.left_out, "unknown ids": self.unknown}
+        reasons = {
+            "`prepare` found no reference of these pairs": self.left_out,
+            "pairs of other splits": self.other_splits,
+            "unknown ids": self.unknown,
+        }
         return self.spellings(path) + [
             f"{len(keys):,} captions of {path} are left out: {reason} ({', '.join(keys[:3])[:80]})"
             for reason, keys in reasons.items()
@@ -70,18 +76,22 @@ class Matched:
 
 
 def of_pairs(
-    pairs: Sequence[Pair], source: str | Path, left_out: Mapping[str, Sequence[str]] | None = None
+    pairs: Sequence[Pair],
+    source: str | Path,
+    left_out: Mapping[str, Sequence[str]] | None = None,
+    other_splits: Collection[str] = (),
 ) -> KnownIds:
     """Return the ids of pairs. The name of an image, with or without its folders, also names its pairs.
 
     left_out: id -> images of the pairs that `prepare` left out
+    other_splits: ids of the pairs of other splits, whose captions are left out
     """
     images: dict[str, list[str]] = {}
     for pair in pairs:
         for name in dict.fromkeys(key for path in images_of([pair]) for key in (path, _file(path))):
             images.setdefault(name, []).append(pair.pair_id)
     without = {name for key, paths in (left_out or {}).items() for name in (key, *paths, *map(_file, paths))}
-    return KnownIds(source, [pair.pair_id for pair in pairs], images, without)
+    return KnownIds(source, [pair.pair_id for pair in pairs], images, without, other_splits)
 
 
 def match(written: Iterable[str], known: KnownIds, path: str | Path) -> Matched:
@@ -91,10 +101,10 @@ def match(written: Iterable[str], known: KnownIds, path: str | Path) -> Matched:
     """
     written, exact = list(dict.fromkeys(written)), {*known.ids}
     if exact.issuperset(written):
-        return Matched({key: key for key in written}, [], [], known)
+        return Matched({key: key for key in written}, [], [], [], known)
     forms, images = _by_form(known.ids), _by_form(known.images)
     left_out_forms = {_form(key) for key in known.left_out}
-    ids, left_out, unknown = dict[str, str](), list[str](), list[str]()
+    ids, left_out, other_splits, unknown = dict[str, str](), list[str](), list[str](), list[str]()
     for key in written:
         form = _form(key)
         names = [key] if key in known.images else images.get(form, ())
@@ -103,6 +113,8 @@ def match(written: Iterable[str], known: KnownIds, path: str | Path) -> Matched:
             ids[key] = key
         elif key in known.left_out:
             left_out.append(key)
+        elif key in known.other_splits:
+            other_splits.append(key)
         elif len(candidates) > 1:
             means = " and ".join(map(repr, candidates[:3]))
             raise InputError(
@@ -116,7 +128,7 @@ def match(written: Iterable[str], known: KnownIds, path: str | Path) -> Matched:
         both = f"{unknown[0][:80]!r}, {next(iter(known.ids), '')[:80]!r}"
         raise InputError(f"no id of {path} is in {known.source}: {both}; use the ids of this file")
     _check_distinct(ids, path)
-    return Matched(ids, left_out, unknown, known)
+    return Matched(ids, left_out, other_splits, unknown, known)
 
 
 def _check_distinct(ids: Mapping[str, str], path: str | Path) -> None:

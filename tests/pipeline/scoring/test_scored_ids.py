@@ -79,11 +79,13 @@ def test_an_image_of_two_pairs_names_none_of_them():
 
 @pytest.fixture
 def read(tmp_path):
-    def of_pairs(captions, pairs, left_out=None, referenced_only=False):
+    def of_pairs(captions, pairs, left_out=None, referenced_only=False, others=()):
         path = tmp_path / "captions.json"
         path.write_text(json.dumps([{"image_id": key, "caption": text} for key, text in captions.items()]))
         source = tmp_path / "pairs.jsonl"
-        return scored_files.of_pairs(path, pairs, source, left_out or {}, None, False, referenced_only)
+        return scored_files.of_pairs(
+            path, pairs, source, left_out or {}, others, None, False, referenced_only
+        )
 
     return of_pairs
 
@@ -94,6 +96,16 @@ def test_captions_of_pairs_that_prepare_left_out_are_counted(read, capsys):
     scored = read(captions, [pair("7")], left_out)
     assert (scored.captions, scored.left_out) == ({"7": "a"}, {"without a reference": 2})
     assert re.search(r"^2 captions of .*captions\.json are left out.*0008\.png", capsys.readouterr().out)
+
+
+def test_captions_of_other_splits_are_left_out_with_their_number(read, capsys):
+    """`commands.caption --pairs pairs.csv` writes captions of all splits."""
+    captions = {"p/0a.png+p/0b.png": "a", "p/1a.png+p/1b.png": "b", "p/2a.png+p/2b.png": "c"}
+    scored, *others = captions
+    assert read(captions, [pair(scored)], others=others).captions == {scored: "a"}
+    assert "2 captions" in capsys.readouterr().out
+    with pytest.raises(InputError, match="lacks pairs"):
+        read({others[0]: "b"}, [pair(scored)], others=others)
 
 
 def test_all_unknown_ids_are_named_or_left_out(read, capsys):

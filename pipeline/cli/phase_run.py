@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from models import entry_of
 from pipeline.cli.arguments import SEEDS, address_to_read, to_read, whole
 from pipeline.compute import devices, memory, process_group
 from pipeline.compute.process_group import Ranks, joined
@@ -107,7 +108,9 @@ def train(
     seed_all(arguments.seed, 0)
     with memory.enough(phase.settings["batch"], ranks.world):
         model = phase.make(store.shape, vocabulary)
-        code = json.dumps(source_code.of_class(type(model)))  # a hand-written recipe may list other code
+        build = entry_of(recipe.model).build
+        # a hand-written recipe may list other code
+        code = json.dumps(source_code.of_model(recipe.model, build))
         keys = (str(arguments.seed), code, *phase.keys, devices.identity())
         inputs = input_contents(arguments, before)
         scratch = provenance.scratch(stage, arguments.weights, *inputs, store.record, *keys)

@@ -26,6 +26,7 @@ from torch import Tensor
 
 from models.common.captioner import Captioner, Difference
 from models.common.distributed_batch import total
+from models.common.packing import of_captions
 from models.common.trainable import Labels, Trainable
 from pipeline.compute import devices
 from pipeline.datasets.schema import NO_CHANGE, Pair, exchanged
@@ -35,7 +36,7 @@ from pipeline.scoring.accuracy import PHRASES, says_no_change
 from pipeline.scoring.metrics import LONGEST, SIGMA, Ngram, bigrams, ngrams
 from pipeline.scoring.sentences import agrees
 from pipeline.scoring.truth import judge
-from pipeline.text.vocabularies import NULL, START, Vocabulary
+from pipeline.text.vocabularies import START, Vocabulary
 from pipeline.training import compiling
 from pipeline.training.sampling import Batch
 
@@ -213,7 +214,7 @@ class SelfCritical:
             rewards = self._rewards(pairs, captions, self.samples).to(words.device)  # (B, K)
             advantage = rewards - self._baseline(model, difference, pairs, rewards)
         reports_change = torch.tensor([float(not says_no_change(caption, PHRASES)) for caption in captions])
-        lengths = (words != NULL).sum(-1)
+        lengths = of_captions(words).sum(-1)
         means = dict(zip(MEASURES, (rewards, -log_p, lengths, reports_change), strict=True))
         caption_count = total(torch.tensor(float(len(words)), device=words.device))
         shares = {name: values.to(caption_count).sum() / caption_count for name, values in means.items()}
@@ -280,4 +281,4 @@ def log_probabilities(model: Captioner, difference: Difference, words: Tensor) -
     logits = model.word_logits(tokens, difference)
     logits[:, :, list(model.never)] = -torch.inf
     log_p = logits.log_softmax(-1).gather(-1, words[:, :, None])[:, :, 0]
-    return log_p.masked_fill(words == NULL, 0.0).sum(-1)
+    return log_p.masked_fill(~of_captions(words), 0.0).sum(-1)  # a model may write <NULL>

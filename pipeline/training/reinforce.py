@@ -33,7 +33,7 @@ from pipeline.datasets.schema import NO_CHANGE, Pair, exchanged
 from pipeline.decoding.greedy import evaluating, greedy, sample
 from pipeline.io.errors import InputError
 from pipeline.scoring.accuracy import PHRASES, says_no_change
-from pipeline.scoring.metrics import LONGEST, SIGMA, Ngram, bigrams, ngrams
+from pipeline.scoring.metrics import LONGEST, SIGMA, Ngram, bigrams, cider_is_zero, ngrams
 from pipeline.scoring.sentences import agrees
 from pipeline.scoring.truth import judge
 from pipeline.text.vocabularies import START, Vocabulary
@@ -141,7 +141,10 @@ def constant(pairs: Sequence[Pair], captions: Sequence[str]) -> list[float]:
 
 
 def reward_of(settings: Mapping[str, Any], pairs: Sequence[Pair], tokenize: Tokenize) -> Reward:
-    """Return the reward that the settings name. Raises InputError if it needs scenes, but a pair has none."""
+    """Return the reward that the settings name.
+
+    Raises InputError if it needs scenes, but a pair has none, or if it is 0 by definition.
+    """
     match settings["reward"]:
         case "truth":
             if unknown := next((pair.pair_id for pair in pairs if pair.scene is None), None):
@@ -151,7 +154,13 @@ def reward_of(settings: Mapping[str, Any], pairs: Sequence[Pair], tokenize: Toke
         case "agrees":
             return partial(agreement, false_alarm=settings["false_alarm"])
         case "CIDEr-D":
-            return CiderD(pairs, tokenize)
+            reward = CiderD(pairs, tokenize)
+            if cider_is_zero(reward.references):
+                raise InputError(
+                    "reinforce.reward: CIDEr-D is 0 by definition over fewer than 2 distinct sets of "
+                    "references, as in the split train; set it to agrees, or add training pairs"
+                )
+            return reward
         case "random":
             return random
     return constant

@@ -83,6 +83,8 @@ def run_phase(
         if count > 1:
             sys.exit(process_group.start(f"stages.{stage}", sys.argv[1:], count))
     process_group.end_with_starter()
+    if not process_group.is_launched():  # before a wait for processes that nobody starts
+        process_group.check_group(phase.settings, Ranks(*process_group.rank_and_world()))
     with joined() as ranks, output_lock(out or arguments.weights, is_first=ranks.rank == 0):
         if checks is not None:
             checks()

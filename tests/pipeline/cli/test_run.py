@@ -40,6 +40,7 @@ def test_idle_threads_spin_briefly_unless_the_user_decides(given, used):
 def test_an_import_of_the_library_changes_no_setting_of_the_program():
     code = """
 import os, sys, warnings
+import cv2, numpy, ruamel.yaml  # these set filters of their own
 from PIL import TiffImagePlugin
 def settings():
     return dict(os.environ), list(warnings.filters), TiffImagePlugin.READ_LIBTIFF

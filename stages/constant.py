@@ -40,6 +40,13 @@ def main() -> None:
     caption, cider_d = constant_baseline.choose(
         pairs, everything.report.constant_candidates, timeout, tokeniser
     )
+    if cider_d == 0:
+        print(
+            "warning: every constant caption has the validation CIDEr-D 0 (by definition, if the split val "
+            "has fewer than 2 distinct sets of references), so it selects nothing: the most frequent "
+            "training caption is taken; add validation pairs",
+            file=sys.stderr,
+        )
 
     captions = {pair.pair_id: caption for pair in test}
     grammar = everything.negatives.grammar.get(arguments.dataset)

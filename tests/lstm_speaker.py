@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from models.common.decoder_protocol import Exchange, NextWord, Unweighed, Words
-from pipeline.text.vocabularies import NULL
+from models.common.packing import of_captions
 
 
 @dataclass
@@ -47,7 +47,7 @@ class Speaker(Unweighed, nn.Module):
             for place in range(tokens.shape[1] - 1)
         ]
         logits, hidden = (torch.stack(each, 1) for each in zip(*found, strict=True))
-        return Words(logits, hidden, tokens[:, 1:] != NULL, tokens[:, :-1] != NULL)
+        return Words(logits, hidden, of_captions(tokens[:, 1:]), of_captions(tokens[:, :-1]))
 
     def begin(self, difference, beam=1):
         images = torch.stack([difference.before, difference.after], 1).repeat_interleave(beam, 0)

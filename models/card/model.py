@@ -15,11 +15,12 @@ from torch import Tensor, nn
 
 from models.common.attention import TransformerBlock
 from models.common.captioner import NEVER, Aligned, Captioner, Regulariser, initialise_xavier, oppose_halves
-from models.common.decoder import NULL, CaptionDecoder
+from models.common.decoder import CaptionDecoder
 from models.common.decoder_protocol import Words
 from models.common.distributed_batch import join_processes, processes
 from models.common.entry import Entry
 from models.common.grid_embedding import GridEmbedding, TransformerSizes
+from models.common.packing import NULL
 from models.initialisation.counterpart_weights import CONTENT_SCALE, copy_counterpart, grid_places, scale_down
 from models.kernels.matching import contrast
 

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from models.common.attention import MultiHeadAttention
-from models.common.decoder import NULL, CaptionDecoder
+from models.common.decoder import CaptionDecoder
 from models.common.decoder_protocol import Aligned as Aligned  # a model's file imports them from here
 from models.common.decoder_protocol import Decoder, States, Words
 from models.common.decoder_protocol import Difference as Difference
@@ -21,6 +21,7 @@ from models.common.distributed_batch import total
 from models.common.grid_embedding import DataSizes, GridEmbedding
 from models.common.grid_embedding import PairMap as PairMap
 from models.common.grid_embedding import Sizes as Sizes
+from models.common.packing import NULL
 from models.common.switches import PAPER, Switches
 from models.common.trainable import Labels, Trainable
 
@@ -276,8 +277,8 @@ def caption_loss(words: Words, tokens: Tensor) -> Tensor:
     """Return this process's share of L_cap, the mean cross-entropy per word (SCORER Eq. 12).
 
     `words` has the predictions for the captions `tokens`, (B, L+1). The mean is over the words of all
-    processes, and the shares of the processes add up to it.
+    processes, and the shares of the processes add up to it. The id 0 is no target, also inside a caption.
     """
     logits, targets = words.logits.float().flatten(0, 1), tokens[:, 1:].flatten()
     summed = F.cross_entropy(logits, targets, ignore_index=NULL, reduction="sum")
-    return summed / total(words.real.sum())
+    return summed / total((targets != NULL).sum())

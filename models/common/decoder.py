@@ -1,6 +1,6 @@
 """The caption decoder that several papers share: a post-LN transformer over words (SCORER Eq. 8).
 
-B: pairs; k: captions per pair; L: words; T: positions with a word, without padding; e: word width;
+B: pairs; k: captions per pair; L: words; T: positions with a word (packing.py); e: word width;
 D: model width; h: heads; d = D/h; N: tokens of the memory; V: size of the vocabulary. In a search, the pairs
 that are not finished come first in the tensors; left: their number; R = left * k: number of their captions.
 """
@@ -14,9 +14,8 @@ from torch import Tensor, nn
 from models.common.attention import MultiHeadAttention, RespectiveAttention, feed_forward, jointly
 from models.common.decoder_protocol import Difference, Exchange, NextWord, States, Unweighed, Words
 from models.common.grid_embedding import Sizes, TransformerSizes
+from models.common.packing import ALL_WORDS, NULL, RealWords, of_captions
 from models.common.switches import PAPER, Switches
-
-NULL = 0  # the padding token
 
 
 def sinusoids(length: int, width: int) -> Tensor:
@@ -27,31 +26,6 @@ def sinusoids(length: int, width: int) -> Tensor:
     table[:, 0::2] = torch.sin(position * frequency)
     table[:, 1::2] = torch.cos(position * frequency)
     return table
-
-
-class RealWords:
-    """Packing of captions, so that linear maps are computed only at the T positions with a word.
-
-    Captions are packed on a CPU only. On a GPU, the program would have to wait until T is known.
-    """
-
-    def __init__(self, read: Tensor | None):
-        """Store `read`, (k*B, L), True at positions with a word. None: `pack` and `unpack` return x."""
-        self.read, self.indices = read, None if read is None else read.flatten().nonzero()[:, 0]
-
-    def pack(self, x: Tensor) -> Tensor:
-        """Return the values of x, (k*B, L, D), at the positions with a word, (T, D)."""
-        return x if self.indices is None else x.flatten(0, 1).index_select(0, self.indices)
-
-    def unpack(self, x: Tensor) -> Tensor:
-        """Undo `pack`: return x, (T, D), as (k*B, L, D), with zeros at the positions without a word."""
-        if self.read is None or self.indices is None:
-            return x
-        unpacked = x.new_zeros(self.read.numel(), x.shape[-1])
-        return unpacked.index_copy(0, self.indices, x).unflatten(0, self.read.shape)
-
-
-ALL_WORDS = RealWords(None)
 
 
 class DecoderLayer(nn.Module):
@@ -233,7 +207,7 @@ class TransformerDecoder(Unweighed, nn.Module):
         attends to padding. Outputs at words do not depend on this setting, but outputs at padding do. On a
         CPU, outputs at padding are zero if `padding_is_key` is true and `keep_layers` is false.
         """
-        x, read = self.embed(tokens[:, :-1]), tokens[:, :-1] != NULL
+        x, read = self.embed(tokens[:, :-1]), of_captions(tokens[:, :-1])
         packs = x.device.type == "cpu" and padding_is_key and not keep_layers
         words, layer_states = RealWords(read) if packs else ALL_WORDS, []
         x = words.pack(x)
@@ -242,7 +216,7 @@ class TransformerDecoder(Unweighed, nn.Module):
             x = states.out
             layer_states += [states] if keep_layers else []
         logits, hidden = words.unpack(self.predict(x)), words.unpack(x)
-        return Words(logits, hidden, tokens[:, 1:] != NULL, read, tuple(layer_states))
+        return Words(logits, hidden, of_captions(tokens[:, 1:]), read, tuple(layer_states))
 
     def begin(self, difference: Difference, beam: int = 1) -> TransformerState:
         pasts = []

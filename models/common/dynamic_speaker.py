@@ -16,10 +16,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from models.common.captioner import NEVER, Captioner, Difference, caption_loss, split
-from models.common.decoder import NULL
 from models.common.decoder_protocol import Exchange, NextWord, Words
 from models.common.distributed_batch import total
 from models.common.grid_embedding import DataSizes, Multiples, pointwise
+from models.common.packing import of_captions
 from models.common.trainable import Labels
 
 CHANNELS_A_GROUP = 4  # channels in a group of the maps' group norm
@@ -169,8 +169,8 @@ class DynamicSpeaker(nn.Module):
         state = self.begin(difference, len(tokens) // len(difference.memory))
         steps = [self._advance(word, state) for word in tokens[:, :-1].unbind(1)]
         hidden, weights = (torch.stack(outputs, 1) for outputs in zip(*steps, strict=True))
-        read = tokens[:, :-1] != NULL
-        return Weighed(self.vocabulary(hidden), hidden, tokens[:, 1:] != NULL, read, weights=weights)
+        real, read = of_captions(tokens[:, 1:]), of_captions(tokens[:, :-1])
+        return Weighed(self.vocabulary(hidden), hidden, real, read, weights=weights)
 
     def begin(self, difference: Any, beam: int = 1) -> SpeakerState:
         """Return the state of the search before the first word, with `beam` captions per pair.

@@ -20,11 +20,12 @@ from torch import Tensor, nn
 
 from models.common.attention import TransformerBlock, attention_weights
 from models.common.captioner import NEVER, Captioner
-from models.common.decoder import NULL, Past, TransformerState
+from models.common.decoder import Past, TransformerState
 from models.common.decoder_protocol import Difference, NextWord, Unweighed, Words
 from models.common.distributed_batch import total
 from models.common.entry import EarlierPhase, Entry
 from models.common.grid_embedding import GridCells
+from models.common.packing import NULL, up_to_last
 from models.common.trainable import Labels
 from models.idc_pcl.network import Network, rates, word_attention
 from models.idc_pcl.pretraining import Pretraining, masked_words
@@ -50,7 +51,8 @@ class MaskDecoder(Unweighed):
         requires `keep_layers` and `padding_is_key`, but they have no effect here.
         """
         x = self.network.over_words(tokens, self.network.over_images(difference.memory)[0])
-        return Words(self.network.output(x), x, tokens != NULL, tokens != NULL)
+        real = up_to_last(tokens)  # not of_captions: <END> may be masked
+        return Words(self.network.output(x), x, real, real)
 
     def begin(self, difference: Difference, beam: int = 1) -> TransformerState:
         images, _ = self.network.over_images(difference.memory)

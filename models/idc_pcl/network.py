@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from models.common.attention import TransformerBlock
 from models.common.captioner import Difference
-from models.common.decoder import NULL
+from models.common.packing import up_to_last
 from models.common.trainable import Group
 from models.idc_pcl.switches import PclSizes, PclSwitches
 from models.initialisation.counterpart_weights import attend_to_changes, scale_block, subtract_counterpart
@@ -273,7 +273,7 @@ class Network(nn.Module):
         """
         x = torch.cat([memory, self.text(tokens, cls=True)], 1)
         before_words = x.shape[1] - tokens.shape[1]
-        real = None if padding else F.pad(tokens != NULL, (before_words, 0), value=True)
+        real = None if padding else F.pad(up_to_last(tokens), (before_words, 0), value=True)
         images, words = self.cross(x, real).split([memory.shape[1], 1 + tokens.shape[1]], 1)
         return images, words
 

@@ -13,13 +13,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.common.decoder import NULL
 from models.common.grid_embedding import GridCells
+from models.common.packing import END, NULL
 from models.common.trainable import Trainable
 from models.idc_pcl.network import EMBEDDING_EPSILON, Network, norm, rates
 from models.idc_pcl.switches import PclSizes, PclSwitches
 
-START, END = 2, 3
+START = 2
 MASKED, RANDOM = 0.8, 0.1  # shares of the chosen words that become [MASK], and that become a random token
 TASKS = {"mlm": ("mlm",), "mlm_mvcl": ("mlm", "mvcl"), "all": ("mlm", "mvcl", "fda")}
 MEASURES = {

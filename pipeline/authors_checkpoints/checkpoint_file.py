@@ -41,6 +41,8 @@ def read(path: str | Path) -> CheckpointFile:
         raise InputError(f"{path} cannot be read ({error.strerror}); name a checkpoint's file") from None
     try:
         tree = load_file(path) if path.suffix == ".safetensors" else torch_files.load(path)
+    except torch_files.WholeModelError as error:
+        raise InputError(f"{path} cannot be read as a checkpoint: {error}") from None
     except Exception as error:  # both readers raise exceptions of many kinds for damaged files
         raise InputError(f"{path} cannot be read as a checkpoint: {_reason(error)}; {REMEDY}") from None
     return CheckpointFile(path, digest, tree)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from models import entry_of
 from pipeline.cli.arguments import SEEDS, address_to_read, to_read, whole
 from pipeline.compute import devices, memory, process_group
 from pipeline.compute.process_group import Ranks, joined
@@ -22,6 +23,7 @@ from pipeline.features.object_storage import STORES, store_of
 from pipeline.features.store import FeatureStore
 from pipeline.io import provenance, source_code
 from pipeline.io.content_hashes import file_hash
+from pipeline.io.errors import printable
 from pipeline.io.folder_records import RECORD
 from pipeline.io.outputs import Contents, file_to_write, replacing
 from pipeline.io.scratch_folders import clear, output_lock
@@ -31,6 +33,7 @@ from pipeline.training.live_curves import LiveCurves
 from pipeline.training.loop import Training, seed_all
 from pipeline.training.phases import Phase
 from pipeline.training.resuming import History
+from pipeline.training.validation import Scores
 from pipeline.weights import trained_model
 from pipeline.weights.model_description import Trained
 
@@ -80,6 +83,8 @@ def run_phase(
         if count > 1:
             sys.exit(process_group.start(f"stages.{stage}", sys.argv[1:], count))
     process_group.end_with_starter()
+    if not process_group.is_launched():  # before a wait for processes that nobody starts
+        process_group.check_group(phase.settings, Ranks(*process_group.rank_and_world()))
     with joined() as ranks, output_lock(out or arguments.weights, is_first=ranks.rank == 0):
         if checks is not None:
             checks()
@@ -107,11 +112,16 @@ def train(
     seed_all(arguments.seed, 0)
     with memory.enough(phase.settings["batch"], ranks.world):
         model = phase.make(store.shape, vocabulary)
-        code = json.dumps(source_code.of_class(type(model)))  # a hand-written recipe may list other code
+        build = entry_of(recipe.model).build
+        # a hand-written recipe may list other code
+        code = json.dumps(source_code.of_model(recipe.model, build))
         keys = (str(arguments.seed), code, *phase.keys, devices.identity())
         inputs = input_contents(arguments, before)
         scratch = provenance.scratch(stage, arguments.weights, *inputs, store.record, *keys)
         validation = phase.validation(of_split(pairs, "val"), store, vocabulary) if is_first else None
+        if validation:
+            phase = phase.selecting_by(validation)
+            say_constant(validation)
         live = live_writer(arguments.live if is_first else None, phase)
         train_pairs = of_split(pairs, "train")
         objective = phase.objective(train_pairs, vocabulary) if phase.objective else None
@@ -123,7 +133,10 @@ def train(
         source = feature_source(
             store, images_of(train_pairs), phase.settings["cache"], training.device, ranks
         )
-        history = training.run(phase.sampler(pairs, arguments.seed), source, vocabulary)
+        sampler = phase.sampler(pairs, arguments.seed)
+        if is_first and sampler.note:
+            print(f"note: {printable(sampler.note)}", file=sys.stderr)
+        history = training.run(sampler, source, vocabulary)
         live.end()
     if not is_first:
         return
@@ -135,6 +148,13 @@ def train(
     provenance.write(stage, arguments.provenance, time.monotonic() - start, **facts)
     clear(arguments.weights)
     print(f"kept iteration {history.best_iteration}: validation {phase.metric} {history.best_score:.3f}")
+
+
+def say_constant(validation: Scores) -> None:
+    """Warn if the validation score is the same for every model, so that it cannot choose a snapshot."""
+    if validation.constant:
+        remedy = "the last snapshot is kept; add validation pairs, or set train.select to last or ROUGE-L"
+        print(f"warning: {validation.constant}, so it selects nothing: {remedy}", file=sys.stderr)
 
 
 def feature_store(arguments: argparse.Namespace, recipe: Recipe) -> FeatureStore:

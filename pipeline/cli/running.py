@@ -18,11 +18,17 @@ from pipeline.io.source_code import revision
 
 NO_READER = 128 + 13  # exit code as if SIGPIPE had ended the program; Python ignores this signal
 
-# libgomp reads this variable when torch loads. By default, idle threads spin for milliseconds. If another
-# program runs, each step then waits for a thread that has no core (benchmarks/README.md, "Next to other
-# programs")
-if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys():
-    os.environ["GOMP_SPINCOUNT"] = "10000"
+
+def spin_briefly() -> None:
+    """Let idle threads of torch spin briefly, unless the user's environment decides it.
+
+    By default, they spin for milliseconds. If another program runs, each step then waits for a thread that
+    has no core (benchmarks/README.md, "Next to other programs"). The packages `stages` and `commands` call
+    this function before their modules import torch, because libgomp reads the variable when torch loads. The
+    library does not call it.
+    """
+    if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys():
+        os.environ["GOMP_SPINCOUNT"] = "10000"
 
 
 def run(main: Callable[[], None]) -> NoReturn:

@@ -17,7 +17,8 @@ from pipeline.io.errors import InputError
 
 # parts of torch's messages when CPU memory runs out; the exception is a plain RuntimeError
 REFUSED = ("can't allocate memory", "not enough memory")
-GROUP = Path("/proc/self/cgroup")  # "0::" and the path of this process's control group (version 2)
+# a line for each hierarchy: "0::" (version 2) or "number:names:" (version 1), and the path of our group
+GROUP = Path("/proc/self/cgroup")
 MOUNTED = Path("/sys/fs/cgroup")
 TRIM_THRESHOLD, MMAP_MAX = -1, -4  # options of mallopt, from glibc's malloc.h
 
@@ -40,14 +41,27 @@ def _free_in_groups() -> Iterator[int]:
 
     psutil ignores the limits of control groups, so they are read here.
     """
-    path = GROUP.read_text().strip().removeprefix("0::/") if GROUP.exists() else ""
+    lines = GROUP.read_text().splitlines() if GROUP.exists() else []
+    paths = {names: path.lstrip("/") for _, names, path in (line.split(":", 2) for line in lines)}
     # in a container, the path may be one of the host, and the container's own group is at the top
-    for folder in (MOUNTED / path, *(MOUNTED / path).parents):
-        file = folder / "memory.max"
-        if file.exists() and (limit := file.read_text().strip()) != "max":
-            used = int((folder / "memory.current").read_text())
-            counts = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
-            yield max(0, int(limit) - used + int(counts["inactive_file"]))  # this page cache can be freed
+    first = MOUNTED / paths.get("", "")
+    for folder in (first, *first.parents):
+        yield from _free_in(folder, "memory.max", "memory.current", "inactive_file")
+    # version 1 has a folder for each kind of limit; without a limit, its number exceeds all memory
+    first = MOUNTED / "memory" / paths.get("memory", "")
+    for folder in (first, *first.parents):
+        yield from _free_in(folder, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+
+
+def _free_in(folder: Path, limit_file: str, usage_file: str, freeable: str) -> Iterator[int]:
+    """Yield the free bytes of the control group in `folder`, if it has a limit.
+
+    `freeable` is the key in memory.stat of the page cache that can be freed.
+    """
+    file = folder / limit_file
+    if file.exists() and (limit := file.read_text().strip()) != "max":
+        counts = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+        yield max(0, int(limit) - int((folder / usage_file).read_text()) + int(counts[freeable]))
 
 
 @contextmanager

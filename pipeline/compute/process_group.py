@@ -24,13 +24,14 @@ from typing import Any, TypeVar
 import torch
 from torch import distributed, nn
 
+from pipeline.compute.waiting import interruptible
 from pipeline.io.errors import InputError
 from pipeline.io.source_code import ROOT
 
-# time limit of communication: a finished process may wait long for the others; if a process fails, the
-# launcher ends all
+# time limit of communication: a finished process may wait long; if a process fails, the launcher ends all
 LONG = timedelta(days=7)
-START = timedelta(minutes=10)  # time limit of the meeting of all processes
+START = timedelta(minutes=10)  # time limit of the meeting of all processes, if a launcher started this one
+UNLAUNCHED = timedelta(minutes=1)  # the same without a launcher: its variables may be left over from another
 PATIENCE = 3.0  # seconds within which the launcher ends all processes after one has failed
 REMEDY = "`unset RANK WORLD_SIZE` runs it alone, torchrun starts it as several processes"
 Item = TypeVar("Item")
@@ -147,29 +148,50 @@ def _is_first(store: distributed.Store) -> bool:
 
     Return False if another process was first, or if the store cannot be reached.
     """
-    try:
+    with suppress(distributed.DistError):
         return store.add("errors", 1) == 1
-    except distributed.DistError:
-        return False
+    return False
 
 
 def _meet() -> tuple[Ranks, distributed.Store | None]:
     rank, world = rank_and_world()
     if world == 1:
         return ALONE, None
-    if gpus := torch.cuda.device_count():
-        if (local := int(os.environ.get("LOCAL_RANK", rank))) >= gpus:
-            raise InputError(f"torchrun: process {local} of this machine has no GPU, there are {gpus}")
-        torch.cuda.set_device(local)
-    backend = "cpu:gloo,cuda:nccl" if gpus and distributed.is_nccl_available() else "gloo"
-    try:
-        store, *_ = next(distributed.rendezvous("env://", timeout=START))
+    gpu = _gpu(rank)
+    backend = "gloo" if gpu is None or not distributed.is_nccl_available() else "cpu:gloo,cuda:nccl"
+    limit = START if is_launched() else min(START, UNLAUNCHED)
+
+    def meet() -> distributed.Store:
+        if gpu is not None:
+            torch.cuda.set_device(gpu)  # of this thread
+        store: distributed.Store
+        store, *_ = next(distributed.rendezvous("env://", timeout=limit))
         store.set_timeout(LONG)
         distributed.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=LONG)
+        return store
+
+    others = f"{world - 1} more process(es) of {world} (WORLD_SIZE)"
+    waiting = f"waiting for {others}, for at most {limit.total_seconds():.0f} seconds; {REMEDY}"
+    try:
+        store = interruptible(meet, waiting)
     except (ValueError, distributed.DistError) as error:
         reason = str(error).partition("\n")[0]
         raise InputError(f"the {world} processes cannot meet: {reason}; {REMEDY}") from None
+    if gpu is not None:
+        torch.cuda.set_device(gpu)
     return Ranks(rank, world), store
+
+
+def _gpu(rank: int) -> int | None:
+    """Return the number of this process's GPU on its machine, or None if there are no GPUs."""
+    gpus, local = torch.cuda.device_count(), os.environ.get("LOCAL_RANK", str(rank))
+    if not gpus:
+        return None
+    if not local.isdecimal():
+        raise InputError(f"the environment has LOCAL_RANK={local!r}; {REMEDY}")
+    if int(local) >= gpus:
+        raise InputError(f"torchrun: process {local} of this machine has no GPU, there are {gpus}")
+    return int(local)
 
 
 def rank_and_world() -> tuple[int, int]:
@@ -179,6 +201,11 @@ def rank_and_world() -> tuple[int, int]:
     if not rank.isdecimal() or not world.isdecimal() or int(rank) >= int(world):
         raise InputError(f"the environment has RANK={rank!r} and WORLD_SIZE={world!r}; {REMEDY}")
     return int(rank), int(world)
+
+
+def is_launched() -> bool:
+    """Return True if `start` or torchrun started this process; else WORLD_SIZE may be left over."""
+    return STARTED in os.environ or "TORCHELASTIC_RUN_ID" in os.environ
 
 
 POLL = 0.1  # seconds between checks of the processes
@@ -199,7 +226,10 @@ def processes(settings: dict[str, Any]) -> int:
 def check_group(settings: dict[str, Any], ranks: Ranks) -> None:
     """Raise InputError if the number of processes that torchrun started is not train.processes."""
     if (count := processes(settings)) != ranks.world:
-        raise InputError(f"torchrun started {ranks.world} processes, train.processes is {count}; change one")
+        raise InputError(
+            f"torchrun started {ranks.world} processes, train.processes is {count}; change one, "
+            "or `unset RANK WORLD_SIZE` if they are left over"
+        )
 
 
 def start(module: str, arguments: Sequence[str], count: int) -> int:

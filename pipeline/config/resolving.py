@@ -70,8 +70,8 @@ def entry_of(model: str) -> Entry:
 
 
 def code_of(model: str) -> dict[str, str]:
-    """Return file -> SHA-256 for the files in models/ that the model directly or indirectly imports."""
-    return source_code.of_class(entry_of(model).build)
+    """Return file -> SHA-256 for the files in models/ that define the model (source_code.of_model)."""
+    return source_code.of_model(model, entry_of(model).build)
 
 
 def _phases(

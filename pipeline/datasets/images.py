@@ -4,7 +4,6 @@ import hashlib
 import io
 import os
 import threading
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
@@ -16,6 +15,7 @@ import numpy as np
 from PIL import ExifTags, Image, TiffImagePlugin, UnidentifiedImageError
 
 from pipeline.datasets import similar_names, tiff_tags, transparency
+from pipeline.datasets.pillow_settings import decoding
 from pipeline.io import content_hashes, inputs
 from pipeline.io.errors import InputError, listed
 from pipeline.io.outputs import write_json_lines
@@ -55,10 +55,6 @@ PREPARE_AGAIN = (
     "prepare@DATASET` first)"
 )
 
-# use libtiff for uncompressed files too: Pillow's own reader mixes up planar bands of 16 bits
-TiffImagePlugin.READ_LIBTIFF = True
-warnings.filterwarnings("ignore", module=r"PIL\.")  # on damaged metadata, which no pixel depends on
-
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
@@ -92,7 +88,7 @@ def decode(data: bytes, name: str) -> Image.Image:
         raise InputError(f"{name} is empty (0 bytes); replace the file")
     if kind := UNSUPPORTED.get(data[4:12]):
         raise InputError(f"{name} is {kind}, which is not read; convert it to PNG")
-    with _errors_converted(name, tiff=data[:2] in (b"II", b"MM")):
+    with decoding(), _errors_converted(name, tiff=data[:2] in (b"II", b"MM")):
         image = Image.open(io.BytesIO(data), formats=FORMATS)
         if image.format == "PNG" and END_OF_PNG not in data:  # Pillow accepts such a file
             raise ValueError("image file is truncated: no end mark")
@@ -124,7 +120,7 @@ def converted(image: Image.Image, name: str) -> Image.Image:
             raise Image.DecompressionBombError
         if not image.width or not image.height:
             raise ValueError("it has no pixels")
-    with _LARGE_LOCK if image.width * image.height > LARGE else nullcontext():
+    with decoding(), _LARGE_LOCK if image.width * image.height > LARGE else nullcontext():
         return _loaded(image, name)
 
 

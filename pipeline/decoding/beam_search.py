@@ -22,6 +22,7 @@ from torch import Tensor
 
 from models.common.captioner import Captioner, Difference
 from models.common.decoder_protocol import Exchange
+from models.common.packing import of_captions
 from pipeline.decoding.greedy import Captioned, captioned
 from pipeline.text.vocabularies import END, NULL, START
 
@@ -106,9 +107,7 @@ class Beam:
             word = self._remove_settled(word)
             if not len(word):
                 break
-        places = torch.arange(1, self.longest + 1, device=self.words.device)
-        last = ((self.words != NULL) * places).max()  # a caption may contain NULL
-        self.words = self.words[:, : int(last)]
+        self.words = self.words[:, : int(of_captions(self.words).sum(1).max())]
         return self
 
     def _store_attention(self, step_attention: Tensor | None, position: int) -> None:

@@ -18,12 +18,16 @@ from io import BufferedReader, StringIO
 from pathlib import Path
 from typing import Any
 
-from _ruamel_yaml import CParser
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.events import AliasEvent
 
 from pipeline.io.errors import InputError
+
+try:
+    from _ruamel_yaml import CParser
+except ImportError:  # a private module, which another version of ruamel.yaml may lack
+    CParser = None
 
 LARGEST = 1 << 30  # maximum size in bytes of a text file; every dataset's annotations are smaller
 LARGEST_YAML = 1 << 20  # maximum size of a YAML file: forty times params.yaml; parsing takes some seconds
@@ -205,8 +209,12 @@ def _yaml_value(text: str) -> Any:
 
 
 def _yaml_reader(text: str) -> YAML:
-    """Return a reader that uses libyaml, as DVC does. It is three times as fast as pure Python."""
+    """Return a reader that uses libyaml, as DVC does. It is three times as fast as pure Python.
+
+    Another version of ruamel.yaml may lack this parser. Then the reader is pure Python.
+    """
     reader = YAML(typ="safe", pure=True)
     reader.max_depth = DEEPEST
-    reader.Parser = lambda loader: CParser(text)
+    if CParser is not None:
+        reader.Parser = lambda loader: CParser(text)
     return reader

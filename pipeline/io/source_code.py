@@ -20,18 +20,66 @@ PACKAGES = ("models", "pipeline", "stages", "commands")
 # These stages depend on a recipe, which has the hashes of its model's files. If they depended on all files of
 # models/, an edit of one model would retrain all models.
 BY_RECIPE = frozenset({"pretrain", "train", "decode"})
+TABLE = "models/__init__.py"  # the table of all models, MODELS, and functions that build a model
 
 
 def of_stage(name: str, root: Path = ROOT) -> dict[str, str]:
     """Return a stage's source files: path -> SHA-256.
 
-    For the stages "pretrain", "train" and "decode", the files of models/ are left out. The recipe of
-    these stages already contains the hashes of the model's files.
+    For the stages "pretrain", "train" and "decode", the files of models/ are left out, except the table of
+    models. The recipe of these stages already contains the hashes of the model's files. The hash of the
+    table is that of its text without the entries of MODELS; the recipe has the entry of its model.
     """
     files = of_module(root / "stages" / f"{name}.py", root)
-    if name in BY_RECIPE:
-        return {path: digest for path, digest in files.items() if not path.startswith("models/")}
-    return files
+    if name not in BY_RECIPE:
+        return files
+    left = {path: digest for path, digest in files.items() if not path.startswith("models/")}
+    if TABLE in files:
+        left[TABLE] = _hash(table_of_models((root / TABLE).read_text("utf-8"))[0].encode())
+    return dict(sorted(left.items()))
+
+
+def of_model(model: str, build: Callable[..., Any], root: Path = ROOT) -> dict[str, str]:
+    """Return the source files of a model: path -> SHA-256. `build` is the function that builds the model.
+
+    They are the files that the function uses, and the table of models. The hash of the table is that of the
+    model's entry, so that another model in the table changes nothing.
+    """
+    entry = table_of_models((root / TABLE).read_text("utf-8"))[1][model]
+    return dict(sorted({**of_class(build), TABLE: _hash(entry.encode())}.items()))
+
+
+def table_of_models(text: str) -> tuple[str, dict[str, str]]:
+    """Split the text of models/__init__.py: the text without models, and model -> its entry in MODELS.
+
+    The text without models has neither the entries of MODELS nor the imports that only the entries use.
+    Raises InputError if the text does not assign a dictionary to MODELS.
+    """
+    body, tables, others = ast.parse(text).body, [], []
+    for node in body:
+        is_table = isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "MODELS"
+        (tables if is_table else others).append(node)
+    if not tables or not isinstance(table := tables[0].value, ast.Dict):
+        raise InputError(f"{TABLE} must have a table of models: `MODELS: dict[str, Entry] = {{...}}`")
+    of_models = _names(table) - _names(*others)
+    imports = [node for node in others if isinstance(node, ast.ImportFrom)]
+    left_out: list[Any] = [
+        node for node in imports if {alias.asname or alias.name for alias in node.names} <= of_models
+    ]
+    left_out += table.values
+    removed = {number for node in left_out for number in range(node.lineno, node.end_lineno + 1)}
+    lines = enumerate(text.splitlines(keepends=True), 1)
+    rest = "".join(line for number, line in lines if number not in removed)
+    entries = zip(table.keys, table.values, strict=True)
+    return rest, {key.value: ast.unparse(value) for key, value in entries if isinstance(key, ast.Constant)}
+
+
+def _names(*nodes: ast.AST) -> set[str]:
+    return {each.id for node in nodes for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
+def _hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def of_module(path: Path, root: Path = ROOT) -> dict[str, str]:
@@ -50,7 +98,7 @@ def of_module(path: Path, root: Path = ROOT) -> dict[str, str]:
         if b"__file__" in (source := file.read_bytes()):
             used_files |= {other for other in file.parent.iterdir() if _is_read(other, source)}
     files = {str(file.relative_to(root)): file for file in used_files}
-    return {name: hashlib.sha256(files[name].read_bytes()).hexdigest() for name in sorted(files)}
+    return {name: _hash(files[name].read_bytes()) for name in sorted(files)}
 
 
 def _is_read(file: Path, source: bytes) -> bool:

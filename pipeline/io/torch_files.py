@@ -1,26 +1,37 @@
 """Read untrusted files of torch.save with torch.load(weights_only=True), which executes no code.
 
-torch loads tensors, dictionaries, lists, texts and numbers. Any other class or function that a file names,
-such as a class of settings, is replaced by an empty dictionary. No name in a file is looked up or imported.
-If the file has a whole model, only its tensors are returned, in nested dictionaries with one level per
-module.
+torch loads tensors, dictionaries, lists, texts and numbers. Numbers and arrays of NumPy are loaded, too
+(numpy_pickles.py). Any other class or function that a file names, such as a class of settings, is replaced by
+an empty dictionary. No name in a file is looked up or imported. If the file has a whole model, only its
+tensors are returned, in nested dictionaries with one level per module.
 """
 
+import pickletools
 import warnings
 import zipfile
-from collections import OrderedDict
+from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING  # names of Python 2
+from collections import OrderedDict, deque
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 from torch import Tensor
-from torch._weights_only_unpickler import _get_allowed_globals, get_globals_in_pkl
 
+from pipeline.io import numpy_pickles
+
+WHOLE_MODEL = (
+    "it holds a whole model, as torch before 1.6 saved it; load it in its own program, and save the state "
+    "dict: torch.save(model.state_dict(), PATH)"
+)
 LEGACY_PICKLES = 5  # magic number, version, machine, tree of objects, names of the storages
 CONVERT = (
     'python -c "import sys, torch; '
     "torch.save(torch.jit.load(sys.argv[1], 'cpu').state_dict(), sys.argv[2])\" IN.pt OUT.pth"
 )
+
+
+class WholeModelError(ValueError):
+    """A file holds a whole model in a form from which the tensors cannot be read."""
 
 
 class Empty:
@@ -38,7 +49,8 @@ class Empty:
 def load(path: Path) -> Any:
     """Return the content of a file: dictionaries, lists, texts, numbers and tensors.
 
-    Raises ValueError for a file that torch.save did not write, and torch's own exceptions for a damaged file.
+    Raises ValueError for a file that torch.save did not write, WholeModelError for a whole model that a torch
+    before 1.6 saved, and torch's own exceptions for a damaged file.
     """
     with path.open("rb") as file:
         head = file.read(4)
@@ -46,8 +58,9 @@ def load(path: Path) -> Any:
         _check_records(path)
     elif head[:1] != b"\x80":
         raise ValueError("it is not a file of torch.save")
+    # torch prefers its own functions to these, if it has one of that name
     replacements: list[Any] = [
-        (Empty, name) for name in _global_names(path, is_zip) - _get_allowed_globals().keys()
+        (numpy_pickles.replacement(name) or Empty, name) for name in _global_names(path, is_zip)
     ]
     with torch.serialization.safe_globals(replacements), warnings.catch_warnings(action="ignore"):
         return _without_attributes(torch.load(path, "cpu", weights_only=True, mmap=is_zip), {})
@@ -71,7 +84,26 @@ def _global_names(path: Path, is_zip: bool) -> set[str]:
     if is_zip:
         return set(torch.serialization.get_unsafe_globals_in_checkpoint(path))
     with path.open("rb") as file:
-        return set().union(*(get_globals_in_pkl(file) for _ in range(LEGACY_PICKLES)))
+        return set().union(*(_names_in_pickle(file) for _ in range(LEGACY_PICKLES)))
+
+
+def _names_in_pickle(file: BinaryIO) -> set[str]:
+    """Return the names of classes and functions in the next pickle of a file, without executing it.
+
+    Raises WholeModelError if an object of the pickle is the tuple ("module", class, file, source).
+    """
+    names = set()
+    recent: deque[object] = deque(maxlen=5)  # arguments of the last operations
+    for operation, argument, _ in pickletools.genops(file):
+        if operation.name == "GLOBAL":
+            module, _, name = argument.partition(" ")
+            module, name = NAME_MAPPING.get((module, name), (IMPORT_MAPPING.get(module, module), name))
+            names.add(f"{module}.{name}")
+        if operation.name == "BINPERSID" and len(recent) == 5 and recent[0] == "module":
+            raise WholeModelError(WHOLE_MODEL)
+        if "PUT" not in operation.name:
+            recent.append(argument)
+    return names
 
 
 def _without_attributes(value: Any, copies: dict[int, Any]) -> Any:
@@ -82,7 +114,7 @@ def _without_attributes(value: Any, copies: dict[int, Any]) -> Any:
     if isinstance(value, Tensor):
         return Tensor.detach(value)
     if not isinstance(value, dict):
-        return value
+        return numpy_pickles.plain(value)
     if id(value) not in copies:
         copies[id(value)] = {
             key: _without_attributes(entry, copies) for key, entry in _entries(value).items()

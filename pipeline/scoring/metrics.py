@@ -125,6 +125,16 @@ def cider_d(captions: Captions, references: References) -> float:
     return float(cider.scores(range(len(references))).mean())
 
 
+def cider_is_zero(references: References) -> bool:
+    """Return True if CIDEr-D is 0 by definition, whatever the captions are.
+
+    This is the case if each n-gram of the references occurs in the references of every pair, for example
+    with a single pair. The rarity of an n-gram, log(pairs / pairs with the n-gram), is then 0.
+    """
+    documents = [set().union(*map(ngrams, texts)) for texts in references.values()]
+    return all(document == documents[0] for document in documents)
+
+
 class CiderD:
     """CIDEr-D of any subset of a corpus, with the subset's own document frequencies.
 

@@ -9,7 +9,6 @@ the gradients of its scenes, and all take the same step with the sum (distribute
 B: pairs; U: images of a batch; N: cells of an image; D: width; R: captions per pair; L: words.
 """
 
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -36,7 +35,8 @@ from pipeline.training.reinforce import SelfCritical
 from pipeline.training.resuming import History
 from pipeline.training.sampling import Batch, Draws, training_batches
 
-MISSING = -math.inf  # value of a loss or measure that the step's task does not define
+Step = tuple[Tensor, tuple[bool, ...]]
+"""Values of a step's losses and measures, and a mask: False if the step's task does not define the value."""
 
 
 def seed_all(seed: int, iteration: int, rank: int = 0) -> None:
@@ -82,6 +82,7 @@ class Training:
         self.optimiser = optimisers.build(self.model, self.model.groups, self.settings)
         self.weights = self._weights()
         self.history = resuming.resume(state, self.model, self.optimiser, self.device)
+        self.defined: tuple[bool, ...] = ()  # for each value of the last step, True if its task defines it
 
     def _weights(self) -> dict[str, float]:
         """Return loss term -> weight. Raises InputError if the recipe has no weight for a term."""
@@ -101,12 +102,12 @@ class Training:
             return self.history
         batches = training_batches(sampler, store, vocabulary, remaining, self.ranks.part(sampler.batch))
         progress = track(batches, "training", "iterations", iterations, done=remaining.start)
-        logged: list[Tensor] = []
+        logged: list[Step] = []
         self.live.begin(self.history)
         self.model.train()
         for iteration, batch in zip(remaining, progress, strict=True):
             self._set_rate(iteration, sampler.epoch)
-            logged.append(self.step(batch, iteration))
+            logged.append((self.step(batch, iteration), self.defined))
             last = iteration + 1 == iterations
             validating = (iteration + 1) % interval == 0 or last
             if validating or (iteration + 1) % self.phase.log_every == 0:
@@ -138,9 +139,9 @@ class Training:
         """Take an optimiser step on a batch. Return the values of all losses and measures as one tensor.
 
         The values are in the order of the names in `terms` (losses) and then in `measures`. If the batch's
-        task does not define a loss or measure, the value is MISSING (minus infinity). If there are several
-        processes, each returns its part of every value. The values of the whole batch are the sums over the
-        processes.
+        task does not define a loss or measure, the value is 0, and False in the mask `defined`. If there are
+        several processes, each returns its part of every value. The values of the whole batch are the sums
+        over the processes.
         """
         seed_all(self.seed, iteration, self.ranks.rank)
         values = self._losses(batch)
@@ -155,8 +156,9 @@ class Training:
             nn.utils.clip_grad_norm_(self.model.parameters(), norm)
         self.optimiser.step()
         self.model.constrain()
-        undefined = torch.full((), MISSING, device=self.device)
-        return torch.stack([values.get(name, undefined).detach() for name in (*self.terms, *self.measures)])
+        every, undefined = (*self.terms, *self.measures), torch.zeros((), device=self.device)
+        self.defined = tuple(name in values for name in every)
+        return torch.stack([values.get(name, undefined).detach() for name in every])
 
     def _fill_idle_gradients(self) -> None:
         """With `model.zero_idle`, set missing gradients to 0, so that Adam also moves unused parameters."""
@@ -182,23 +184,23 @@ class Training:
                 losses = self.objective(self.model, *pair, tokens, batch, labels)
         return {name: loss.float() for name, loss in losses.items()}
 
-    def _log(self, iteration: int, logged: list[Tensor]) -> None:
+    def _log(self, iteration: int, logged: list[Step]) -> None:
         """Append a row to the history: the mean of each loss and measure over the iterations in `logged`.
 
         A mean includes only the iterations that define the loss or measure. It is NaN if no iteration does.
-        Raises InputError if a loss is not finite.
+        Raises InputError if a loss that is defined is not finite.
         """
-        table = total(torch.stack(logged)).double().cpu()  # (iterations, names)
-        first_iteration = iteration - len(logged) + 1
-        losses = table[:, : len(self.terms)]
-        if len(not_finite := (~losses.isfinite() & (losses != MISSING)).nonzero()):
+        table = total(torch.stack([values for values, _ in logged])).double().cpu()  # (iterations, names)
+        is_defined = torch.tensor([defined for _, defined in logged])
+        first_iteration, losses = iteration - len(logged) + 1, len(self.terms)
+        if len(not_finite := (~table.isfinite() & is_defined)[:, :losses].nonzero()):
             row, column = not_finite[0].tolist()
             term, value = self.terms[column], table[row, column].item()
             raise InputError(
                 f"the loss {term!r} is {value} at iteration {first_iteration + row}; "
                 f"lower train.learning_rate (now {self.settings['learning_rate']:g}) or the loss's weight"
             )
-        defined = table.masked_fill(table == MISSING, torch.nan)
+        defined = table.masked_fill(~is_defined, torch.nan)
         means = torch.where(defined.isnan().any(0), defined.nanmean(0), table.mean(0)).tolist()
         names = (*self.terms, *self.measures)
         self.history.losses.append({"iteration": iteration, **dict(zip(names, means, strict=True))})

@@ -22,7 +22,14 @@ from pipeline.text.vocabularies import Vocabulary
 from pipeline.training.reinforce import POLICY, SelfCritical, reward_of
 from pipeline.training.sampling import Draws, Sampler
 from pipeline.training.task_sampling import ClassItems, TaskSampler
-from pipeline.training.validation import CIDER, COLUMNS, RetrievalValidation, TaskValidation, Validation
+from pipeline.training.validation import (
+    CIDER,
+    COLUMNS,
+    RetrievalValidation,
+    Scores,
+    TaskValidation,
+    Validation,
+)
 from pipeline.weights import imported_weights, trained_model
 
 Keep = Literal["earlier", "later", "last"]
@@ -59,9 +66,7 @@ class Phase:
     settings: dict[str, Any]  # in the form of params.DatasetTrain or params.PhaseSettings
     # builds the model, given the shape of an image's features and the vocabulary
     make: Callable[[tuple[int, int, int], Vocabulary], Trainable]
-    validation: Callable[
-        [Sequence[Pair], FeatureStore, Vocabulary], Callable[[Any], float | dict[str, float]]
-    ]
+    validation: Callable[[Sequence[Pair], FeatureStore, Vocabulary], Scores]
     metric: str  # validation score by which a snapshot is chosen
     # snapshot to keep: the best, and of several with equal scores the earlier | the later; or the last
     keep: Keep
@@ -74,6 +79,10 @@ class Phase:
     log_every: int = 10  # number of iterations for each row of the learning curve
     # returns the losses, given the training pairs and the vocabulary; None: the losses that the model defines
     objective: Callable[[Sequence[Pair], Vocabulary], SelfCritical] | None = None
+
+    def selecting_by(self, validation: Scores) -> "Phase":
+        """Return this phase. If `validation` gives every model the same score, it keeps the last snapshot."""
+        return replace(self, keep="last") if validation.constant else self
 
     def sampler(self, pairs: Sequence[Pair], seed: int) -> Draws:
         """Return the phase's sampler of batches; it uses those of `pairs` that are in the train split."""

@@ -26,16 +26,17 @@ from torch import Tensor
 
 from models.common.captioner import Captioner, Difference
 from models.common.distributed_batch import total
+from models.common.packing import of_captions
 from models.common.trainable import Labels, Trainable
 from pipeline.compute import devices
 from pipeline.datasets.schema import NO_CHANGE, Pair, exchanged
 from pipeline.decoding.greedy import evaluating, greedy, sample
 from pipeline.io.errors import InputError
-from pipeline.scoring.metrics import LONGEST, SIGMA, Ngram, bigrams, ngrams
+from pipeline.scoring.metrics import LONGEST, SIGMA, Ngram, bigrams, cider_is_zero, ngrams
 from pipeline.scoring.no_change import says_no_change, sentences_of
 from pipeline.scoring.sentences import agrees
 from pipeline.scoring.truth import judge
-from pipeline.text.vocabularies import NULL, START, Vocabulary
+from pipeline.text.vocabularies import START, Vocabulary
 from pipeline.training import compiling
 from pipeline.training.sampling import Batch
 
@@ -140,7 +141,10 @@ def constant(pairs: Sequence[Pair], captions: Sequence[str]) -> list[float]:
 
 
 def reward_of(settings: Mapping[str, Any], pairs: Sequence[Pair], tokenize: Tokenize) -> Reward:
-    """Return the reward that the settings name. Raises InputError if it needs scenes, but a pair has none."""
+    """Return the reward that the settings name.
+
+    Raises InputError if it needs scenes, but a pair has none, or if it is 0 by definition.
+    """
     match settings["reward"]:
         case "truth":
             if unknown := next((pair.pair_id for pair in pairs if pair.scene is None), None):
@@ -150,7 +154,13 @@ def reward_of(settings: Mapping[str, Any], pairs: Sequence[Pair], tokenize: Toke
         case "agrees":
             return partial(agreement, false_alarm=settings["false_alarm"])
         case "CIDEr-D":
-            return CiderD(pairs, tokenize)
+            reward = CiderD(pairs, tokenize)
+            if cider_is_zero(reward.references):
+                raise InputError(
+                    "reinforce.reward: CIDEr-D is 0 by definition over fewer than 2 distinct sets of "
+                    "references, as in the split train; set it to agrees, or add training pairs"
+                )
+            return reward
         case "random":
             return random
     return constant
@@ -214,7 +224,7 @@ class SelfCritical:
             advantage = rewards - self._baseline(model, difference, pairs, rewards)
         own = sentences_of(pairs)
         reports_change = torch.tensor([float(not says_no_change(caption, own)) for caption in captions])
-        lengths = (words != NULL).sum(-1)
+        lengths = of_captions(words).sum(-1)
         means = dict(zip(MEASURES, (rewards, -log_p, lengths, reports_change), strict=True))
         caption_count = total(torch.tensor(float(len(words)), device=words.device))
         shares = {name: values.to(caption_count).sum() / caption_count for name, values in means.items()}
@@ -281,4 +291,4 @@ def log_probabilities(model: Captioner, difference: Difference, words: Tensor) -
     logits = model.word_logits(tokens, difference)
     logits[:, :, list(model.never)] = -torch.inf
     log_p = logits.log_softmax(-1).gather(-1, words[:, :, None])[:, :, 0]
-    return log_p.masked_fill(words == NULL, 0.0).sum(-1)
+    return log_p.masked_fill(~of_captions(words), 0.0).sum(-1)  # a model may write <NULL>

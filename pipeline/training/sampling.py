@@ -25,8 +25,8 @@ from pipeline.io.errors import InputError
 from pipeline.io.prefetch import prefetch
 from pipeline.text.vocabularies import Vocabulary, pad
 from pipeline.training import mirrored_captions
+from pipeline.training.scenes import Scene, exchange, scenes_of, sentences_of, uneven
 
-Scene = tuple[Pair, ...]
 EPOCH, ITERATION, MOVES = 0, 1, 2  # separate streams of random numbers
 
 
@@ -76,65 +76,10 @@ class Batch:
         return Labels(self.changed.to(device, non_blocking=True), self.task, classes)
 
 
-def scenes_of(pairs: Sequence[Pair]) -> list[Scene]:
-    """Group the pairs of each scene, in the order in which the scenes first appear.
-
-    If not all scenes have the same number of pairs, each pair is a group of its own.
-    """
-    scenes: dict[str, list[Pair]] = {}
-    for pair in pairs:
-        scenes.setdefault(pair.scene_id, []).append(pair)
-    if len({len(scene) for scene in scenes.values()}) == 1:
-        return [tuple(scene) for scene in scenes.values()]
-    return [(pair,) for pair in pairs]
-
-
-def sentences_of(pairs: Sequence[Pair]) -> list[Scene]:
-    """Return CLIP4IDC's training scenes: each a changed pair with one of its captions."""
-    return [
-        (replace(pair, captions=(caption,)),)
-        for pair in pairs
-        if pair.change_type != NO_CHANGE
-        for caption in pair.captions
-    ]
-
-
-def exchange(scene: Scene) -> Scene:
-    """Exchange the default and the distractor image of a scene, in all pairs of the scene.
-
-    (default, changed) becomes (distractor, changed), and (default, distractor) becomes (distractor, default).
-    Captions stay correct, because the two exchanged images are those of the unchanged pair. In a scene
-    without an unchanged pair, nothing is exchanged.
-    """
-    for pair in scene:
-        if pair.change_type == NO_CHANGE:
-            return tuple(_exchanged(other, pair) for other in scene)
-    return scene
-
-
-def _exchanged(pair: Pair, unchanged: Pair) -> Pair:
-    """Replace each image of `pair` that is also in `unchanged` with the other image of `unchanged`.
-
-    If `unchanged` has the images (a, b), a pair (a, c) becomes (b, c), and the pair (a, b) becomes
-    (b, a). The cameras in the pair's scene change too, so that each image keeps its own camera.
-    """
-    swap = {unchanged.before: unchanged.after, unchanged.after: unchanged.before}
-    swapped = replace(pair, before=swap.get(pair.before, pair.before), after=swap.get(pair.after, pair.after))
-    if pair.scene is None or unchanged.scene is None:
-        return swapped
-    camera = {
-        pair.before: pair.scene.before_camera,
-        pair.after: pair.scene.after_camera,
-        unchanged.before: unchanged.scene.before_camera,
-        unchanged.after: unchanged.scene.after_camera,
-    }
-    before, after = camera[swapped.before], camera[swapped.after]
-    return replace(swapped, scene=replace(pair.scene, before_camera=before, after_camera=after))
-
-
 class Draws:
     """Base class of samplers of a phase's batches. Subclasses set the attributes and define `draw`."""
 
+    note: str | None = None  # what the user should know about the batches
     batch: int  # scenes
     references = 1  # captions per pair
     scenes: list[Scene]
@@ -180,6 +125,7 @@ class Sampler(Draws):
         self, pairs: Sequence[Pair], settings: Mapping[str, Any], seed: int, by_sentence: bool = False
     ):
         self.scenes = sentences_of(pairs) if by_sentence else scenes_of(pairs)
+        self.note = None if by_sentence else uneven(pairs)
         self.batch, self.references, self.seed = settings["batch"], settings["references"], seed
         self.exchanging = settings["exchange"]
         self.mirror, self.shift = settings.get("mirror", False), settings.get("shift", 0)

@@ -18,7 +18,8 @@ from pipeline.datasets.schema import ClassPair, Pair, images_of
 from pipeline.features.memory_cache import images
 from pipeline.features.store import FeatureStore
 from pipeline.io.errors import InputError
-from pipeline.training.sampling import Batch, Draws, Scene, image_indices
+from pipeline.training.sampling import Batch, Draws, image_indices
+from pipeline.training.scenes import Scene
 
 TASK, PASS = 3, 4  # numbers of separate random streams; sampling.py uses 0 to 2
 FDA = "fda"  # the task that contrasts a pair's caption with its negatives

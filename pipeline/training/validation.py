@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean
+from typing import Any, Protocol, TypeVar
 
 import torch
 
@@ -12,13 +13,14 @@ from pipeline.datasets.schema import Pair
 from pipeline.decoding.greedy import captions
 from pipeline.features.store import FeatureStore
 from pipeline.io.errors import InputError
-from pipeline.scoring.metrics import cider_d, rouge_l
+from pipeline.scoring.metrics import cider_d, cider_is_zero, rouge_l
 from pipeline.scoring.retrieval import ranks, retrievable, similarities
 from pipeline.scoring.truth import judge
 from pipeline.text.vocabularies import Vocabulary
 from pipeline.training.sampling import Batch, assembled
 from pipeline.training.task_sampling import CLASS_PAIRS, ClassItems, captions_of, check_negatives
 
+Text = TypeVar("Text", str, list[str])
 BATCH = 256  # number of pairs that are decoded at once
 TASK_BATCH = 50  # number of pairs in a batch of a pretraining task; in fda a pair has seven captions
 
@@ -26,6 +28,17 @@ TASK_BATCH = 50  # number of pairs in a batch of a pretraining task; in fda a pa
 CIDER, CHANGES, ROUGE = "CIDEr-D", "CIDEr-D/change", "ROUGE-L"
 TRUE, TRUE_CHANGES, TRUE_BOTH = "true", "true/change", "true/both"
 COLUMNS = {"truth": TRUE_BOTH, "last": CIDER}  # value of train.select -> name of the score, where they differ
+
+
+class Scores(Protocol):
+    """Function that computes the validation scores of a model.
+
+    If the score that chooses the snapshot is the same for every model, `constant` says why; else None.
+    """
+
+    constant: str | None
+
+    def __call__(self, model: Any) -> float | dict[str, float]: ...
 
 
 class Validation:
@@ -62,14 +75,20 @@ class Validation:
             )
         sentences = iter(self.tokenize([caption for pair in pairs for caption in pair.captions]))
         self.references = {pair.pair_id: [next(sentences) for _ in pair.captions] for pair in pairs}
+        selecting = {CIDER: self.references, CHANGES: self._changed(self.references)}.get(select)
+        self.constant: str | None = None
+        if selecting is not None and cider_is_zero(selecting):
+            self.constant = f"{select} is 0 by definition over fewer than 2 distinct sets of references"
+
+    def _changed(self, texts: Mapping[str, Text]) -> dict[str, Text]:
+        return {key: texts[key] for key in self.changes}
 
     def __call__(self, model: Captioner) -> dict[str, float]:
         decoded = captions(model, self.pairs, self.store, self.vocabulary, BATCH)
         tokenised = dict(zip(decoded, self.tokenize(list(decoded.values())), strict=True))
         scores = {CIDER: cider_d(tokenised, self.references)}
         if self.select == CHANGES:
-            changed_references = {key: self.references[key] for key in self.changes}
-            scores[CHANGES] = cider_d({key: tokenised[key] for key in changed_references}, changed_references)
+            scores[CHANGES] = cider_d(self._changed(tokenised), self._changed(self.references))
         if self.select == ROUGE:
             scores[ROUGE] = float(rouge_l(tokenised, self.references).mean())
         return scores | (self._true_shares(decoded) if self.has_scenes else {})
@@ -91,6 +110,7 @@ class RetrievalValidation:
 
     def __init__(self, pairs: Sequence[Pair], store: FeatureStore, vocabulary: Vocabulary):
         self.pairs, self.store, self.vocabulary = retrievable(pairs), store, vocabulary
+        self.constant = "R@1 is 1 by definition with a single pair" if len(self.pairs) == 1 else None
 
     def __call__(self, model: Retrieves) -> float:
         similarity = similarities(model, self.pairs, self.store, self.vocabulary, BATCH).numpy()
@@ -103,6 +123,8 @@ class TaskValidation:
     `negatives` maps pair ids to wrong captions, for the task "fda". `classes` has the image pairs of
     the task "class_pairs"; None without this task.
     """
+
+    constant: str | None = None
 
     def __init__(
         self,
@@ -127,7 +149,9 @@ class TaskValidation:
             rows = [measured(model, batch) for task in self.tasks for batch in self._batches(task)]
         model.train(training)
         names = dict.fromkeys((*model.measures, *model.terms))
-        return {name: mean([row[name] for row in rows if name in row]) for name in names}
+        values = {name: [row[name] for row in rows if name in row] for name in names}
+        # a loss is defined in every batch of its task, so a NaN of a loss is shown
+        return {name: mean(values[name], skip_nan=name not in model.terms) for name in names}
 
     def _batches(self, task: str) -> Iterator[Batch]:
         if task == CLASS_PAIRS:
@@ -159,7 +183,7 @@ def measured(model: Trainable, batch: Batch) -> dict[str, float]:
     return {name: float(value) for name, value in values.items()}
 
 
-def mean(values: list[float]) -> float:
-    """Return the mean of the values that are not NaN, or NaN if all are NaN."""
-    defined = [value for value in values if not math.isnan(value)]
+def mean(values: list[float], skip_nan: bool) -> float:
+    """Return the mean of the values, or NaN if there are none. With `skip_nan`, it leaves out NaN."""
+    defined = [value for value in values if not (skip_nan and math.isnan(value))]
     return sum(defined) / len(defined) if defined else math.nan

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from models.common import decoder
+from models.common import attention, decoder
 from models.common.attention import MultiHeadAttention, jointly, one_product
 from models.common.decoder import ALL_WORDS
 from tests.random_models import batch, make, randomise
@@ -74,3 +74,39 @@ def test_one_product_is_every_map(bias):
     for mine, own, each in zip(one_product(x, *maps), jointly(x, *maps), maps, strict=True):
         torch.testing.assert_close(mine, each(x))
         assert torch.equal(own, each(x))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("causal", [False, True])
+def test_weights_that_are_computed_again_are_the_same(monkeypatch, dtype, causal):
+    """The backward pass drops the same weights again, and later random numbers do not change."""
+    torch.manual_seed(0)
+    module = MultiHeadAttention(8, 2, 0.4).to(dtype)
+    x = torch.randn(3, 7, 8, dtype=dtype)
+    outcomes = []
+    for smallest in (1, 1 << 60):
+        monkeypatch.setattr(attention, "RECOMPUTED", smallest)
+        module.zero_grad()
+        torch.manual_seed(1)
+        out = module(x, x, causal)
+        out.float().square().sum().backward()
+        grads = [each.grad for each in module.parameters()]
+        outcomes.append([out.detach(), *grads, torch.rand(3)])
+    assert all(torch.equal(*both) for both in zip(*outcomes, strict=True))
+
+
+def test_large_attentions_with_dropout_store_less(monkeypatch):
+    module, x = MultiHeadAttention(8, 2, 0.4), torch.randn(2, 64, 8)
+    stored = []
+    for smallest in (1, 1 << 60):
+        monkeypatch.setattr(attention, "RECOMPUTED", smallest)
+        sizes = []
+
+        def keep(tensor, sizes=sizes):
+            sizes.append(tensor.numel())
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(keep, keep):
+            module(x, x)
+        stored.append(sum(sizes))
+    assert stored[0] < stored[1] / 2

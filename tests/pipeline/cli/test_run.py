@@ -37,6 +37,24 @@ def test_idle_threads_spin_briefly_unless_the_user_decides(given, used):
     assert done.stdout == f"{used}\n"
 
 
+def test_an_import_of_the_library_changes_no_setting_of_the_program():
+    code = """
+import os, sys, warnings
+import cv2, numpy, ruamel.yaml  # these set filters of their own
+from PIL import TiffImagePlugin
+def settings():
+    return dict(os.environ), list(warnings.filters), TiffImagePlugin.READ_LIBTIFF
+before = settings()
+import pipeline.cli.running, pipeline.datasets.images, pipeline.io.inputs
+assert settings() == before, [(a, b) for a, b in zip(settings(), before) if a != b]
+"""
+    inherited = {name: value for name, value in os.environ.items() if name not in SPINS}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=inherited, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
 # prints on both streams, then does what its argument says
 PROGRAM = r"""
 import sys

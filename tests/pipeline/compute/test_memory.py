@@ -74,6 +74,26 @@ def test_the_limits_of_our_own_control_groups_count(system, path, group, expecte
 
 
 @pytest.mark.parametrize(
+    ("path", "group", "most", "expected"),
+    [
+        ("/a/b", "a/b", 3_000_000, 2_000_000),
+        ("/a/b", "a", 3_000_000, 2_000_000),  # a group that contains ours
+        ("/docker/1f", "", 3_000_000, 2_000_000),  # the path of the host
+        ("/a", "a", 9_223_372_036_854_771_712, 4_096_000),  # no limit
+        ("/a", "b", 3_000_000, 4_096_000),
+    ],
+)
+def test_limits_of_control_groups_of_version_1_count(system, path, group, most, expected):
+    memory.GROUP.write_text(f"12:cpu,cpuacct:/x\n7:memory:{path}\n1:name=systemd:/y:z\n0::/w\n")
+    folder = memory.MOUNTED / "memory" / group
+    folder.mkdir(parents=True)
+    (folder / "memory.limit_in_bytes").write_text(f"{most}\n")
+    (folder / "memory.usage_in_bytes").write_text("1500000\n")
+    (folder / "memory.stat").write_text("inactive_file 3\ntotal_inactive_file 500000\n")
+    assert memory.free() == expected
+
+
+@pytest.mark.parametrize(
     ("batch", "processes", "remedy"),
     [
         (9, 1, "half of it may fit: batch: 4 "),

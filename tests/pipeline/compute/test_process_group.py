@@ -1,7 +1,11 @@
 """Several processes share the work of one: equal bytes, each shard computed once, errors printed once."""
 
 import re
+import signal
 import socket
+import subprocess
+import sys
+import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -20,6 +24,7 @@ from pipeline.features.writer import Writer
 from pipeline.io.errors import InputError
 from tests.backbones import TINY, spread
 from tests.folders import contents
+from tests.running import ROOT
 from tests.spawned import spawn
 from tests.synthetic import make_clevr_change
 
@@ -77,7 +82,8 @@ def test_more_processes_than_gpus_are_refused(monkeypatch):
 @pytest.fixture
 def environment(monkeypatch):
     def set_to(line: str) -> None:
-        for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):
+        launched = ("TORCHELASTIC_RUN_ID", process_group.STARTED)
+        for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", *launched):
             monkeypatch.delenv(name, raising=False)
         for name, _, value in (each.partition("=") for each in line.split()):
             monkeypatch.setenv(name, value)
@@ -130,3 +136,61 @@ def test_an_error_after_the_process_with_the_store_has_ended_is_not_printed_agai
     with pytest.raises(SystemExit) as ended, joined():
         raise InputError("vocab.json is missing")
     assert ended.value.code == 2
+
+
+WAIT = """
+import signal
+from pipeline.cli.running import run
+from pipeline.compute.process_group import joined
+
+def main():
+    with joined() as ranks:
+        print(ranks)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+run(main)
+"""
+
+
+@pytest.mark.parametrize("rank", ["0", "1"])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_wait_for_a_left_over_world_size_is_said_and_hears_signals(environment, rank, number, code):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment(f"RANK={rank} WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=127.0.0.1 MASTER_PORT={port}")
+    command = [sys.executable, "-c", WAIT]
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
+        line = process.stderr.readline()
+        assert "waiting for 1 more process" in line
+        assert "WORLD_SIZE" in line
+        begun = time.monotonic()
+        process.send_signal(number)
+        assert process.wait(30) == code
+        assert time.monotonic() - begun < 10
+        assert "Traceback" not in process.stderr.read()
+
+
+def test_without_a_launcher_the_wait_is_short(environment, monkeypatch):
+    environment("RANK=0 WORLD_SIZE=2")
+    limits = []
+
+    def rendezvous(url, timeout):
+        limits.append(timeout)
+        raise ValueError("no others")
+
+    monkeypatch.setattr(distributed, "rendezvous", rendezvous)
+    for name in (None, "TORCHELASTIC_RUN_ID", process_group.STARTED):
+        if name:
+            monkeypatch.setenv(name, "1")
+        with pytest.raises(InputError, match="the 2 processes cannot meet: no others"), joined():
+            pass
+    assert limits == [process_group.UNLAUNCHED, process_group.START, process_group.START]
+    assert timedelta(minutes=1) >= process_group.UNLAUNCHED
+
+
+def test_a_gpu_that_is_no_number_is_named(environment, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    environment("RANK=0 WORLD_SIZE=2 LOCAL_RANK=one")
+    with pytest.raises(InputError, match="LOCAL_RANK='one'"), joined():
+        pass

@@ -150,3 +150,20 @@ def test_a_pipe_is_refused_at_once(tmp_path):
                 continue
             with pytest.raises(InputError, match=f"^{path} is a pipe or a device, which may never end"):
                 read(path, "ask")
+
+
+@pytest.mark.parametrize("parser", [inputs.CParser, None], ids=["libyaml", "pure Python"])
+def test_yaml_is_read_alike_without_the_private_parser(tmp_path, monkeypatch, parser):
+    monkeypatch.setattr(inputs, "CParser", parser)
+    inputs._yaml_value.cache_clear()
+    path = tmp_path / "x.yaml"
+    path.write_text("a: [5e-05, off, yes, 010, ~]\nb: {c: 'd', e: !!str 1}\n")
+    assert inputs.read_yaml(path, "restore it") == {
+        "a": [5e-05, "off", "yes", 10, None],
+        "b": {"c": "d", "e": "1"},
+    }
+    for wrong in ("a: [", "a: 1\na: 2", "[" * 100):
+        path.write_text(wrong)
+        with pytest.raises(InputError, match=r"x\.yaml"):
+            inputs.read_yaml(path, "restore it")
+    inputs._yaml_value.cache_clear()

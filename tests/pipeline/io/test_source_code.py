@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from models import entry_of
 from pipeline.io import source_code
 from pipeline.io.errors import InputError
 from stages import settings
@@ -96,6 +97,7 @@ TRAINING = {"train", "pretrain"}
         ("models/dirl/model.py", {"recipe"}, {"extract", "decode", *TRAINING}),
         ("models/backbones/backbone.py", {"extract"}, {"recipe", *TRAINING}),
         ("stages/train.py", TRAINING, {"decode"}),
+        ("models/__init__.py", {"recipe", "decode", *TRAINING}, {"extract", "score", "render"}),
     ],
 )
 def test_an_edit_reaches_the_stages_that_run_it(copy, edited, reached, left):
@@ -108,6 +110,54 @@ def test_an_edit_reaches_the_stages_that_run_it(copy, edited, reached, left):
     assert reached <= other
     assert not left & other
     assert all(list(json.loads(text)) == sorted(json.loads(text)) for text in after.values())
+
+
+EDITS = {
+    "build": ("entry = entry_of(name)\n    declaration", "entry = MODELS[name]\n    declaration"),
+    "switches_of": ("{**SHARED, **settings}", "{**settings, **SHARED}"),
+    "entry": ('"scorer": scorer.SCORER', '"scorer": scorer.RR'),
+    "another entry": ('"scorer": scorer.SCORER,', '"scorer": scorer.SCORER,\n    "mine": duda.DUDA,'),
+    "a new model": ('"card": card.CARD,', '"card": card.CARD,\n    "mine": mine.MINE,'),
+}
+
+
+@pytest.mark.parametrize(
+    ("edit", "stage", "recipe"),
+    [
+        ("build", True, False),
+        ("switches_of", True, False),
+        ("entry", False, True),
+        ("another entry", False, False),
+        ("a new model", False, False),
+    ],
+)
+def test_an_edit_of_the_table_of_models_reaches_the_runs_that_use_it(copy, edit, stage, recipe):
+    """`build` and `switches_of` make all models; an entry only its own, so a new model retrains nothing."""
+    file = copy / source_code.TABLE
+    text, build = file.read_text(), entry_of("scorer").build
+    before = written(copy), source_code.of_model("scorer", build, copy)
+    old, new = EDITS[edit]
+    assert text.count(old) == 1
+    added = "from models.mine import model as mine\n" if edit == "a new model" else ""
+    file.write_text(
+        text.replace(old, new).replace(
+            "from models.scorer import cbr", added + "from models.scorer import cbr"
+        )
+    )
+    try:
+        after = written(copy), source_code.of_model("scorer", build, copy)
+    finally:
+        file.write_text(text)
+    for name in ("train", "pretrain", "decode"):
+        assert (before[0][name] != after[0][name]) is stage
+    assert before[0]["recipe"] != after[0]["recipe"]  # so DVC writes all recipes again
+    assert (before[1] != after[1]) is recipe
+
+
+@pytest.mark.parametrize("text", ["", "MODELS = {}", "MODELS: dict = dict()", "MODELS: dict"])
+def test_a_table_of_models_that_is_no_dictionary_is_named(text):
+    with pytest.raises(InputError, match=source_code.TABLE):
+        source_code.table_of_models(text)
 
 
 def test_the_commit_is_none_outside_git(tmp_path):

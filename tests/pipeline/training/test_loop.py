@@ -89,17 +89,18 @@ def test_frozen_parameters_stay_and_each_step_constrains_the_model(prepared, tmp
     assert len(constrained) == 1 + 12
 
 
-def test_a_loss_that_is_not_finite_is_named(prepared, tmp_path, monkeypatch):
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_loss_that_is_not_finite_is_named(prepared, tmp_path, monkeypatch, value):
     step = Training.step
 
     def broken(self, batch, iteration):
         terms = step(self, batch, iteration)
         if iteration == 5:
-            terms[1] = math.nan
+            terms[1] = value
         return terms
 
     monkeypatch.setattr(Training, "step", broken)
-    with pytest.raises(InputError, match=r"'cv' is nan at iteration 6; .*train\.learning_rate"):
+    with pytest.raises(InputError, match=rf"'cv' is {value} at iteration 6; .*train\.learning_rate"):
         train(prepared, tmp_path)
 
 

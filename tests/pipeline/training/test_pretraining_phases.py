@@ -232,3 +232,22 @@ def test_inputs_that_do_not_fit_are_named(prepared):
         ClassItems([ClassPair("a", "train", "b", "c", 0, 555)], prepared.store, 555)
     with pytest.raises(InputError, match="4 pairs, but NABirds' train split has 3"):
         TaskSampler(pairs, FIRST, (CLASS_PAIRS,), 1, {}, class_items(prepared, 3))
+
+
+def test_a_loss_of_minus_infinity_is_named_and_other_tasks_are_not(prepared, tmp_path, monkeypatch):
+    chosen = recipe()
+    phase = phase_before(chosen, negatives(prepared.pairs))
+    step, tasks = Training.step, {}
+
+    def broken(self, batch, iteration):
+        values = step(self, batch, iteration)
+        tasks[iteration] = batch.task
+        if batch.task == "mvcl":
+            values[self.terms.index("mvcl")] = -math.inf
+        return values
+
+    monkeypatch.setattr(Training, "step", broken)
+    with pytest.raises(InputError, match=r"'mvcl' is -inf at iteration (\d+)") as refused:
+        run(prepared, tmp_path, phase, chosen)
+    named = int(str(refused.value).partition("at iteration ")[2].partition(";")[0])
+    assert named - 1 == min(iteration for iteration, task in tasks.items() if task == "mvcl")

@@ -85,6 +85,13 @@ def test_scenes_with_different_numbers_of_pairs_become_single_pairs():
     assert len(scenes_of(PAIRS[:-1])) == 19
 
 
+def test_scenes_with_other_numbers_of_pairs_are_named():
+    note = sampler_of(PAIRS[:-1], 5, 1, False).note
+    assert all(words in note for words in ("'9' has 1 training pair", "'0' has 2", "train.batch"))
+    assert sampler_of(PAIRS, 5, 1, False).note is None
+    assert sampler_of(PAIRS[::2], 5, 1, False).note is None  # one pair a scene
+
+
 @pytest.mark.parametrize("references", [1, 3])
 def test_a_batch_holds_the_features_and_words_of_its_pairs(prepared, references):
     sampler = sampler_of(of_split(prepared.pairs, "train"), 4, 3, exchanging=True, references=references)

@@ -11,8 +11,8 @@ from pipeline.datasets.schema import NO_CHANGE, of_split
 from pipeline.io.errors import InputError
 from pipeline.scoring.metrics import cider_d, rouge_l
 from pipeline.scoring.tokenizer import plain
-from pipeline.training import validation
-from pipeline.training.validation import Validation
+from pipeline.training import phases, validation
+from pipeline.training.validation import RetrievalValidation, Validation
 from tests.killed import train
 from tests.tabletop_pairs import draw_pairs
 
@@ -85,6 +85,57 @@ def test_the_selected_score_is_computed(said):
 def test_a_score_that_the_pairs_do_not_allow_is_refused(select, change, lacking):
     with pytest.raises(InputError, match=rf"train\.select: {select} needs {lacking}"):
         Validation([replace(pair, **change) for pair in PAIRS], None, None, plain, select=select)
+
+
+CHANGED = [pair for pair in PAIRS if pair.changed]
+SAME = [replace(pair, captions=("the cube moved", "it moved")) for pair in PAIRS]
+TWICE = [replace(pair, captions=("it moved", "the cube moved", "it moved")) for pair in SAME[:1]]
+
+
+@pytest.mark.parametrize(
+    ("pairs", "select", "constant"),
+    [
+        (PAIRS, "CIDEr-D", False),
+        (PAIRS[:1], "CIDEr-D", True),
+        (SAME, "CIDEr-D", True),
+        ([*SAME[1:], *TWICE], "CIDEr-D", True),  # the same n-grams
+        ([*PAIRS[:1], *SAME[1:2]], "CIDEr-D", False),
+        ([CHANGED[0], *(pair for pair in PAIRS if not pair.changed)], "CIDEr-D/change", True),
+        (PAIRS, "CIDEr-D/change", False),
+        (PAIRS[:1], "ROUGE-L", False),
+        (PAIRS[:1], "truth", False),
+        (PAIRS[:1], "last", False),
+    ],
+)
+def test_a_score_that_is_0_by_definition_selects_nothing(said, pairs, select, constant):
+    own = Validation(pairs, None, None, plain, select=select)
+    assert (own.constant is not None) == constant
+    if constant:
+        assert own(None)[select] == 0
+        assert select in own.constant
+    phase = phases.captioning(recipe(select=select), None, "plain")
+    assert phase.selecting_by(own).keep == ("last" if constant or select == "last" else "earlier")
+
+
+def test_without_a_score_the_last_snapshot_is_kept_and_patience_waits(prepared, tmp_path):
+    chosen = recipe(patience=1)
+    phase = phases.captioning(chosen, None, "plain")
+    history, _ = train(prepared, tmp_path / "a", chosen, phase)
+    assert (history.iteration, history.best_iteration) == (4, 2)
+    constant = phase.selecting_by(Validation(PAIRS[:1], None, None, plain))
+    history, _ = train(prepared, tmp_path / "b", chosen, constant)
+    assert (history.iteration, history.best_iteration) == (6, 6)
+
+
+@pytest.mark.parametrize(("count", "constant"), [(1, True), (2, False)])
+def test_the_rank_of_a_single_pair_selects_nothing(count, constant):
+    assert (RetrievalValidation(CHANGED[:count], None, None).constant is not None) == constant
+
+
+def test_a_loss_that_is_nan_in_a_validation_batch_is_shown():
+    assert math.isnan(validation.mean([1.0, math.nan], skip_nan=False))
+    assert validation.mean([1.0, math.nan], skip_nan=True) == 1.0
+    assert math.isnan(validation.mean([], skip_nan=False))
 
 
 # scores of three validations, of which each may be the best

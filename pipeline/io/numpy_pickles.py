@@ -47,7 +47,7 @@ class Array(np.ndarray[Any, Any]):
     def __new__(cls, *_: Any) -> "Array":
         return super().__new__(cls, (0,))
 
-    def __setstate__(self, state: Any) -> None:  # type: ignore[override]
+    def __setstate__(self, state: Any) -> None:
         _, shape, kind, fortran, data = state
         if not isinstance(kind, Type) or kind.type is None or not isinstance(data, bytes):
             return
@@ -55,7 +55,8 @@ class Array(np.ndarray[Any, Any]):
             raise ValueError("an array has a wrong shape")
         if math.prod(shape) * kind.type.itemsize != len(data):
             raise ValueError("an array's data has a wrong length")
-        super().__setstate__((1, tuple(shape), kind.type, bool(fortran), data))
+        checked: Any = 1, tuple(shape), kind.type, bool(fortran), data
+        super().__setstate__(checked)
 
 
 def no_bytes(*_: Any) -> bytes:

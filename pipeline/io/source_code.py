@@ -55,10 +55,11 @@ def table_of_models(text: str) -> tuple[str, dict[str, str]]:
     The text without models has neither the entries of MODELS nor the imports that only the entries use.
     Raises InputError if the text does not assign a dictionary to MODELS.
     """
-    body, tables, others = ast.parse(text).body, [], []
-    for node in body:
-        is_table = isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "MODELS"
-        (tables if is_table else others).append(node)
+    body = ast.parse(text).body
+    tables = [
+        node for node in body if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "MODELS"
+    ]
+    others = [node for node in body if node not in tables]
     if not tables or not isinstance(table := tables[0].value, ast.Dict):
         raise InputError(f"{TABLE} must have a table of models: `MODELS: dict[str, Entry] = {{...}}`")
     of_models = _names(table) - _names(*others)
@@ -71,7 +72,7 @@ def table_of_models(text: str) -> tuple[str, dict[str, str]]:
     lines = enumerate(text.splitlines(keepends=True), 1)
     rest = "".join(line for number, line in lines if number not in removed)
     entries = zip(table.keys, table.values, strict=True)
-    return rest, {key.value: ast.unparse(value) for key, value in entries if isinstance(key, ast.Constant)}
+    return rest, {str(key.value): ast.unparse(each) for key, each in entries if isinstance(key, ast.Constant)}
 
 
 def _names(*nodes: ast.AST) -> set[str]:

@@ -96,7 +96,7 @@ def _names_in_pickle(file: BinaryIO) -> set[str]:
     recent: deque[object] = deque(maxlen=5)  # arguments of the last operations
     for operation, argument, _ in pickletools.genops(file):
         if operation.name == "GLOBAL":
-            module, _, name = argument.partition(" ")
+            module, _, name = str(argument).partition(" ")
             module, name = NAME_MAPPING.get((module, name), (IMPORT_MAPPING.get(module, module), name))
             names.add(f"{module}.{name}")
         if operation.name == "BINPERSID" and len(recent) == 5 and recent[0] == "module":

@@ -23,7 +23,7 @@ def main() -> None:
     add, files = parser.add_argument, "a metric's name, and one file of scores per run; may be repeated"
     add("runs", type=to_read, nargs="+", help="verdicts of each run")
     add("--scores", type=word, nargs="+", action="append", default=[], metavar="NAME FILE", help=files)
-    add("--key", help="key or column of the scores, if there are several (such as score)")
+    add("--key", type=word, help="key or column of the scores, if there are several (such as score)")
     add("--models", type=word, nargs="+", help="the model of each run (default: all differ)")
     arguments = parsed(parser)
     models, count = arguments.models or [None] * len(arguments.runs), len(arguments.runs)

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from commands import run
-from pipeline.cli.arguments import new_parser, pairs_of, parsed, to_read
+from pipeline.cli.arguments import new_parser, pairs_of, parsed, to_read, word
 from pipeline.config import params
 from pipeline.config.params import read_tree
 from pipeline.io.errors import InputError, printable
@@ -37,7 +37,7 @@ def main() -> None:
     add = parser.add_argument
     add("runs", nargs="*", type=to_read, help="finished runs (default: all records)")
     add("--pairs", type=to_read, help="prepared pairs; the other files are then captions in COCO's format")
-    add("--key", help="key or column of the captions, if there are several (such as prediction)")
+    add("--key", type=word, help="key or column of the captions, if there are several (such as prediction)")
     add("--figure", type=file_to_write, help="an SVG file to write: the stacked bars")
     add("--own", action="store_true", help="read your own records, if no run is named")
     arguments = parsed(parser)

@@ -27,7 +27,7 @@ def main() -> None:
     add("--pairs", type=to_read, required=True, help="prepared pairs")
     add("--split", choices=SPLITS, default="test", help="split of the pairs (default: test)")
     add("--reader", choices=READERS, default="strict", help=readers)
-    add("--key", help="key or column of the answers, if there are several (such as prediction)")
+    add("--key", type=word, help="key or column of the answers, if there are several (such as prediction)")
     add("--name", type=word, default="answers", help="name in the leaderboard row")
     add("--row", type=file_to_write, help="the leaderboard row to write, JSON")
     add("--out", type=file_to_write, help="the verdicts to write, JSON lines")

@@ -84,7 +84,7 @@ def _arguments() -> argparse.Namespace:
     against.add_argument("--references", type=to_read, help="references in COCO form, or id -> sentences")
     add("--predicted-only", action="store_true", help="score only the ids that have a prediction")
     add("--referenced-only", action="store_true", help="score only the ids that have a reference with a word")
-    add("--key", help="key or column of the captions, if there are several (such as prediction)")
+    add("--key", type=word, help="key or column of the captions, if there are several (such as prediction)")
     add("--manifest", type=to_read, help="the manifest of the prepared pairs")
     add("--dataset", type=word, help="dataset of the pairs, for its grammar (negatives.grammar)")
     readers = "how captions are parsed, with --pairs: the dataset's own grammar (default), or free English"

@@ -69,14 +69,14 @@ def stated_sizes() -> Iterator[None]:
 @contextmanager
 def shallow() -> Iterator[None]:
     """Let Python's JSON parser give up at LEVELS nested lists or objects, as it does at thousands."""
-    loads = json.loads
+    decode = json.JSONDecoder.decode
 
-    def parse(text: str, **options: Any) -> Any:
+    def parse(decoder: json.JSONDecoder, text: str, *where: Any) -> Any:
         if text.startswith(("[" * LEVELS, '{"a":' * LEVELS)):
             raise RecursionError("maximum recursion depth exceeded")
-        return loads(text, **options)
+        return decode(decoder, text, *where)
 
-    with patch.object(json, "loads", parse):
+    with patch.object(json.JSONDecoder, "decode", parse):
         yield
 
 

@@ -25,7 +25,7 @@ class Making:
 
 def making(folder: Path) -> Making:
     """Copy the Makefile into an empty folder."""
-    for name in ("Makefile", "requirements.lock"):
+    for name in ("Makefile", "requirements.lock", "blender.lock"):
         shutil.copy(ROOT / name, folder)
     for name in (*(f".venv/bin/{name}" for name in PROGRAMS), "demo/train"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

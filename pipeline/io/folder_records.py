@@ -45,6 +45,7 @@ def record_of_files(folder: Path, kind: str) -> dict[str, Any]:
 
 def file_next_to(folder: Path) -> Path:
     """Return the path of a folder's record if it is next to the folder, for example .grid.zarr.made.json."""
+    folder = folder.absolute()  # "." has no name
     return folder.with_name(f".{folder.name}{RECORD}")
 
 

@@ -122,9 +122,10 @@ def _of_json(kind: type[Kind], text: str, extra: Extra) -> Kind:
 def _validator_of(kind: Any) -> SchemaValidator:
     """Return a validator for values of the json module; it is as strict as pydantic is with JSON texts.
 
-    Objects become dataclasses and models, and lists become tuples. Other types are not converted.
+    Objects become dataclasses and models, and lists become tuples. Other types are not converted. The models'
+    own validators (prebuilt) would convert more.
     """
-    return SchemaValidator(_strict_values(_adapter(kind).core_schema))
+    return SchemaValidator(_strict_values(_adapter(kind).core_schema), _use_prebuilt=False)
 
 
 _validator: Callable[[Any], SchemaValidator] = cache(_validator_of)

@@ -83,8 +83,11 @@ def _check_records(path: Path) -> None:
 def _global_names(path: Path, is_zip: bool) -> set[str]:
     if is_zip:
         return set(torch.serialization.get_unsafe_globals_in_checkpoint(path))
-    with path.open("rb") as file:
-        return set().union(*(_names_in_pickle(file) for _ in range(LEGACY_PICKLES)))
+    try:
+        with path.open("rb") as file:
+            return set().union(*(_names_in_pickle(file) for _ in range(LEGACY_PICKLES)))
+    except ValueError:  # of pickletools
+        raise ValueError("it is cut off") from None
 
 
 def _names_in_pickle(file: BinaryIO) -> set[str]:

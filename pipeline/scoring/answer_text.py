@@ -9,7 +9,12 @@ import json
 import re
 from typing import Any
 
-from pipeline.scoring.caption_files import TEXTS
+TEXTS = (
+    *("caption", "prediction", "answer", "response", "output", "text"),
+    *("pred", "predicted", "predicted_caption", "generated", "generated_text", "generated_caption"),
+    *("completion", "hypothesis", "model_output", "model_answer", "model_response"),
+)
+"""Keys that an answer may have."""
 
 THOUGHTS = "think|thinking|thought|thoughts|reasoning|reason|reflection|scratchpad|analysis|rationale|cot"
 OPEN = re.compile(

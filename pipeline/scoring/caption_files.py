@@ -8,7 +8,7 @@ Captions and scores have one of these forms:
 | log of lmms-eval (samples_*.jsonl, or JSON with `logs`) | doc_id, doc, filtered_resps or resps |
 | table of VLMEvalKit (PRED_FORMAT=tsv or json) | index or the dataset's own id, prediction |
 
-IDS, TEXTS and SCORES are the constants below: tuples of accepted keys.
+IDS, TEXTS (answer_text.py) and SCORES are tuples of accepted keys.
 """
 
 import math
@@ -20,14 +20,10 @@ from pipeline.datasets.schema import Pair
 from pipeline.io.errors import InputError, listed, printable
 from pipeline.scoring import scored_ids
 from pipeline.scoring.answer_rows import IDS, POSITION, Row, key_of, read_rows
+from pipeline.scoring.answer_text import TEXTS
 from pipeline.scoring.scored_ids import KnownIds, Matched
 
 INDEX = "index"
-TEXTS = (
-    *("caption", "prediction", "answer", "response", "output", "text"),
-    *("pred", "predicted", "predicted_caption", "generated", "generated_text", "generated_caption"),
-    *("completion", "hypothesis", "model_output", "model_answer", "model_response"),
-)
 SCORES = ("score", "verdict", "value", "rating", "correct")
 TRUE, FALSE = ("true", "yes", "correct"), ("false", "no", "wrong", "incorrect")
 LMMS = ("filtered_resps", "resps")

@@ -36,6 +36,7 @@ def test_the_report_is_one_page_and_its_numbers(study):
     (total,) = [s for s in scores if (s["model"], s["seed"], s["subset"]) == ("scorer", 2, "total")]
     assert total == file["total"] | {
         "dataset": "tabletop", "model": "scorer", "seed": 2, "subset": "total",
+        "caption_notes": [], "shared_notes": [],
         **{name: value for name, value in file.items() if not isinstance(value, dict)},
     }  # fmt: skip
 

@@ -87,7 +87,7 @@ WRONG = [
     (CLEVR, "splits.json", lambda s: s["test"].append(0), "scene 0 is in 'train'"),
     (CLEVR, "splits.json", lambda s: s["test"].append(99), "scene 99, unknown to change_captions.json"),
     (CLEVR, "splits.json", lambda s: s["test"].remove(18), "change_captions.json has scene 18"),
-    (CLEVR, "splits.json", lambda s: s.update(val=["3"]), "val.0: "),
+    (CLEVR, "splits.json", lambda s: s.update(val=["x"]), "val.0: "),
     (CLEVR, "splits.json", lambda s: s.update(val=[]), "val: "),
     (CLEVR, "change_captions.json", lambda c: c.update({"CLEVR_default_000003.png": [" "]}), "_000003.png: "),
     (CLEVR, "no_change_captions.json", lambda c: c.update({"x.png": ["a"]}), "'x.png'"),

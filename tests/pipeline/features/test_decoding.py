@@ -66,7 +66,7 @@ def test_another_image_is_decoded_by_pillow():
     image = picture(9, 8)
     file = io.BytesIO()
     Image.fromarray(image).save(file, "JPEG")
-    grey, clear = image[..., 0], np.dstack([image, image[..., 0]])
+    grey, clear = image[..., 0], np.dstack([image, image[..., 0] // 128 * 255])
     transparent = png(image, transparency=tuple(int(x) for x in image[0, 0]))
     for data in (file.getvalue(), png(grey), png(clear), transparent):
         np.testing.assert_array_equal(decode_array(data, "x"), np.asarray(decode(data, "x")))

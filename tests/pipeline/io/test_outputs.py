@@ -90,7 +90,7 @@ def test_a_store_that_could_not_be_written_continues(tmp_path):
     again.write(0, features)
     again.finish(tmp_path / "s.zarr", {"keys": ["a", "b", "c", "d"]})
     np.testing.assert_array_equal(FeatureStore(tmp_path / "s.zarr", {}).read(["c"])[0], features[2])
-    assert [file.name for file in tmp_path.iterdir()] == ["s.zarr"]
+    assert [file.name for file in sorted(tmp_path.iterdir())] == [".s.zarr.made.json", "s.zarr"]
 
 
 def test_a_full_disk():

@@ -116,7 +116,7 @@ def test_a_second_process_is_refused_while_the_first_works(tmp_path):
         assert first.communicate()[1] == b""
         assert first.returncode == 0
     assert values(tmp_path, "first") == [1, 2]
-    assert [path.name for path in tmp_path.iterdir()] == ["s.zarr"]
+    assert [path.name for path in sorted(tmp_path.iterdir())] == [".s.zarr.made.json", "s.zarr"]
 
 
 def test_after_a_kill_the_next_process_continues(tmp_path):
@@ -126,7 +126,7 @@ def test_after_a_kill_the_next_process_continues(tmp_path):
     done = work(tmp_path)
     assert (done.returncode, done.stderr, done.stdout) == (0, "", "1\n"), "the first shard is not redone"
     assert values(tmp_path, "second") == [1, 2]
-    assert [path.name for path in tmp_path.iterdir()] == ["s.zarr"]
+    assert [path.name for path in sorted(tmp_path.iterdir())] == [".s.zarr.made.json", "s.zarr"]
 
 
 def test_in_a_process_group_only_the_first_process_takes_the_lock(tmp_path):

@@ -180,7 +180,7 @@ def test_a_position_never_replaces_an_id(file):
     unknown = [{"index": n, "id": f"{n + 5}.png", "caption": "x"} for n in (0, 1)]
     for rows_of in (unknown, [{"doc_id": n, "doc": row, "resps": "x"} for n, row in enumerate(unknown)]):
         said = refused(lambda rows_of=rows_of: read_predictions(file(lines(rows_of)), PAIRS))
-        assert "entry 1: id '5.png'" in said
+        assert "'5.png'" in said
     scores = [{"index": n, "pair_id": f"{n + 5}.png", "score": 1} for n in (0, 1)]
     assert "pair_id '5.png'" in refused(lambda: read_scores(file(lines(scores)), PAIRS))
     mixed = [{"index": 1, "id": "0.png", "caption": "x"}, {"index": 0, "caption": "y"}]

@@ -81,7 +81,7 @@ FLOOD = "head -c 2000000 /dev/zero | tr '\\0' '\\n' >&2; echo java.lang.OutOfMem
         ({"meteor": FLOOD}, "METEOR: Java ended with exit code 3"),
         ({"meteor": ANSWER.format("Error: nonsense")}, "instead of statistics"),
         ({"meteor": ANSWER.format("1.0 2.0")}, "instead of statistics"),
-        ({"meteor": ANSWER.format("1.0") + "; echo 1.0"}, "METEOR gave 3 answers to 2 questions"),
+        ({"meteor": ANSWER.format("1.0") + "; echo 1.0"}, "METEOR gave 5 answers to 4 questions"),
     ],
 )
 def test_java_that_fails_or_answers_nonsense(fake, commands: dict[str, str], said: str) -> None:

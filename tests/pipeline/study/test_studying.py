@@ -210,7 +210,7 @@ def test_equal_runs_of_a_study_are_one_run(repository):
     [
         ("dvc.lock", "fea7", "0ther"),
         ("params.yaml", "  beam: 1", "  beam: 2"),
-        ("params.yaml", "  - identical\n", ""),
+        ("params.yaml", "tokeniser: ptb", "tokeniser: none"),
         ("params.yaml", "batch: 8", "batch: 9"),
         ("dvc.yaml", "python -m stages.train", "python -O -m stages.train"),
         ("params.yaml", "constant_candidates: 100", "constant_candidates: 50"),  # no run depends on it

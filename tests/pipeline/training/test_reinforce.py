@@ -11,7 +11,7 @@ from models import Sizes, build
 from models.common.trainable import Labels
 from pipeline.compute.process_group import joined
 from pipeline.config import recipe_file
-from pipeline.datasets.schema import NO_CHANGE, exchanged
+from pipeline.datasets.schema import NO_CHANGE, Pair, exchanged
 from pipeline.decoding.greedy import sample
 from pipeline.scoring.truth import judge
 from pipeline.text.vocabularies import END, NULL, START, WordVocabulary
@@ -27,6 +27,7 @@ from tests.pipeline.training.test_loop import recipe, same
 from tests.spawned import spawn
 from tests.tabletop_pairs import draw_pairs
 
+UNCHANGED = Pair("x", "x", "train", "a", "b", ("x",), NO_CHANGE)
 WORDS = WordVocabulary(("<NULL>", "<UNK>", "<START>", "<END>", "a", "b"), 4, True)
 SETTINGS = {"reward": "random", "samples": 2, "baseline": "mean", "cross_entropy": 0.0, "both_ways": False}
 EVERY = [row for row in product((END, 4, 5), repeat=3) if END not in row[:-1]]
@@ -76,7 +77,7 @@ def losses(model, words, settings, pairs=1, part=slice(None), log_p=None):
     log_p = torch.zeros(len(words)) if log_p is None else log_p
     objective = SelfCritical(reward, SETTINGS | settings, WORDS)
     before, after = (images[part] for images in encoded(model, pairs))
-    batch = Batch(*[torch.empty(0)] * 4, parts=1, pairs=("x",) * len(before))
+    batch = Batch(*[torch.empty(0)] * 4, parts=1, pairs=(UNCHANGED,) * len(before))
     with patch("pipeline.training.reinforce.sample", lambda *_: (words, log_p)):
         return objective(model, before, after, torch.tensor([[START, 4, END, NULL]]), batch, None)
 
@@ -151,7 +152,7 @@ def test_every_model_has_the_phase(name, variant):
     words = WordVocabulary(tuple(f"w{number}" for number in range(conformance.V)), conformance.LONGEST, True)
     objective = SelfCritical(constant, SETTINGS | {"baseline": "greedy", "cross_entropy": 0.1}, words)
     terms, measures = objective.names(model)
-    batch = Batch(*[torch.empty(0)] * 4, parts=1, pairs=("x",) * B)
+    batch = Batch(*[torch.empty(0)] * 4, parts=1, pairs=(UNCHANGED,) * B)
     labels = Labels(torch.tensor([1, 0, 1, 1]))
     torch.manual_seed(1)
     with patch.object(objective, "reward", lambda pairs, captions: [len(text) / 9 for text in captions]):

@@ -32,4 +32,6 @@ def making(folder: Path) -> Making:
         (folder / name).write_text(PROGRAM)
         (folder / name).chmod(0o755)
     (folder / ".venv/ready").touch()
+    (folder / ".blender").mkdir()
+    (folder / ".blender/ready").touch()
     return Making(folder)

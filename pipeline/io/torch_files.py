@@ -86,8 +86,11 @@ def _global_names(path: Path, is_zip: bool) -> set[str]:
     try:
         with path.open("rb") as file:
             return set().union(*(_names_in_pickle(file) for _ in range(LEGACY_PICKLES)))
+    except WholeModelError:
+        raise
     except ValueError:  # of pickletools
-        raise ValueError("it is cut off") from None
+        pass
+    raise ValueError("it is cut off")
 
 
 def _names_in_pickle(file: BinaryIO) -> set[str]:

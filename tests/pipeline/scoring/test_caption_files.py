@@ -182,7 +182,7 @@ def test_a_position_never_replaces_an_id(file):
         said = refused(lambda rows_of=rows_of: read_predictions(file(lines(rows_of)), PAIRS))
         assert "'5.png'" in said
     scores = [{"index": n, "pair_id": f"{n + 5}.png", "score": 1} for n in (0, 1)]
-    assert "pair_id '5.png'" in refused(lambda: read_scores(file(lines(scores)), PAIRS))
+    assert "'5.png'" in refused(lambda: read_scores(file(lines(scores)), PAIRS))
     mixed = [{"index": 1, "id": "0.png", "caption": "x"}, {"index": 0, "caption": "y"}]
     assert "0.png has an entry before" in refused(lambda: read_predictions(file(lines(mixed)), PAIRS))
     numbered = [Pair(name, name, "test", "a", "b", ("x",)) for name in ("1", "0")]

@@ -9,7 +9,7 @@ import yaml
 from tests.makefile import ROOT, making
 
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
-FILES = [".venv", "Makefile", "demo", "requirements.lock"]
+FILES = [".blender", ".venv", "Makefile", "blender.lock", "demo", "requirements.lock"]
 HOSTILE = [
     "`touch hit`",
     "' ; touch hit ; '",

@@ -16,7 +16,7 @@ from tests.running import ROOT
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # DVC's own
 GIT = ("git", "-c", "user.name=a", "-c", "user.email=a@localhost")
 CHECK = "from pipeline.io.experiments import check; check({'root': 'raw'})"
-STAGE = f"{sys.executable} -c {shlex.quote(CHECK)} && cp params.yaml out"
+STAGE = f"{shlex.quote(sys.executable)} -c {shlex.quote(CHECK)} && cp params.yaml out"
 
 
 def git(folder, *words: str) -> None:

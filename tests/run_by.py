@@ -53,6 +53,7 @@ NOT_RUN = {
     "dvc queue start": "starts a process that outlives the test; its experiments are those of exp run",
     "export": "sets a variable of the shell",
     "head": "a program of the system",
+    "make blender": "installs 1 GB; tests/test_commands.py checks that it can be typed",
     "make bench": "takes an hour; tests/benchmarks run its parts",
     "make demo": "opens a browser; tests/pipeline/demo/test_served.py starts the page itself",
     "make demo-weights": "trains for hours; the test of its steps parses them",

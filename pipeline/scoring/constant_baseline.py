@@ -5,6 +5,7 @@ split (`choose`). Every metrics.json also has the best constant caption of the s
 (`best_of_references`).
 """
 
+import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain
@@ -51,7 +52,8 @@ def choose(pairs: Sequence[Pair], candidates: int, timeout: float, tokeniser: st
 def best_of_references(references: Mapping[str, list[str]]) -> str:
     """Return the reference sentence that is the best caption of all pairs, by CIDEr-D. Texts are tokenised.
 
-    The search is short: it tries the CANDIDATES commonest sentences of SEARCHED pairs that are spread evenly.
+    The search is short: it tries the CANDIDATES commonest sentences of SEARCHED pairs, which are drawn with a
+    fixed seed.
     Of equally common sentences, those come first whose words are in most references.
     """
     counts = Counter(chain.from_iterable(references.values()))
@@ -62,7 +64,8 @@ def best_of_references(references: Mapping[str, list[str]]) -> str:
         return -counts[text], -sum(words[word] for word in own) / len(own), text
 
     keys = [*references]
-    searched = [keys[place] for place in range(0, len(keys), -(-len(keys) // SEARCHED))]
+    # not every n-th pair: changed and unchanged pairs may alternate
+    searched = random.Random(0).sample(keys, min(SEARCHED, len(keys)))
     own_references = {key: references[key] for key in searched}
     candidates = sorted(set(chain.from_iterable(own_references.values())), key=rank)[:CANDIDATES]
     cider = CiderD(dict.fromkeys(searched, candidates[0]), own_references, counted({}, own_references))

@@ -99,3 +99,12 @@ def test_a_collapsed_model_is_named_below_the_table_and_in_the_files(tmp_path, c
     (tmp_path / "captions").write_text(json.dumps(varied))
     succeed(tmp_path, "score --captions captions --pairs pairs --out other.json")
     assert table_notes.WARNING not in capsys.readouterr().out
+
+
+def test_pairs_that_alternate_are_all_searched():
+    """Changed and unchanged pairs take turns; the sentence of no change is the best constant caption."""
+    references = {}
+    for number in range(300):
+        references[f"{number}.png"] = [f"the thing {number} is {number * 7} steps away from {number * 3}"]
+        references[f"{number}.png_n"] = ["there is no change", f"as before {number}"]
+    assert best_of_references(references) == "there is no change"

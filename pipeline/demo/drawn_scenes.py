@@ -68,6 +68,9 @@ def judge_new_scenes(
     if settings.looks[0] != "blender":
         return judge_captions(captioner, starmap(draw, jobs), len(jobs), search)
     blender.check(settings.assets)
-    with worker_processes.pool(min(worker_processes.cores(), len(jobs))) as pool:
+    pool = worker_processes.pool(min(worker_processes.cores(), len(jobs)))
+    try:
         pairs = (drawn.result() for drawn in [pool.submit(draw, *job) for job in jobs])
         return judge_captions(captioner, pairs, len(jobs), search)
+    finally:
+        pool.shutdown(cancel_futures=True)  # after an error, the other scenes are not drawn

@@ -19,7 +19,7 @@ from pipeline.io.content_hashes import file_hash
 from pipeline.io.errors import InputError
 from pipeline.io.outputs import file_to_write, write_json, write_text
 from pipeline.io.provenance import sha256
-from pipeline.weights import imported_weights
+from pipeline.weights import imported_weights, trained_model
 from pipeline.weights.imported_weights import PRETRAINED
 from stages import run
 
@@ -73,6 +73,7 @@ def pretraining_hashes(recipe: Recipe, arguments: argparse.Namespace) -> dict[st
     """Return hashes or settings that identify the inputs of a run's pre-training, by name.
 
     clip: hash of CLIP's weights, also if a run without pre-training is initialised with them
+    fine_tune: hash of the trained weights that the training starts from
     cub, nabirds: one hash for each of these datasets
     negatives: the grammar and the seed from which negatives are generated
 
@@ -80,6 +81,8 @@ def pretraining_hashes(recipe: Recipe, arguments: argparse.Namespace) -> dict[st
     """
     found: dict[str, Any] = {}
     first = recipe.adapt or recipe.train
+    if "fine_tune" in recipe.train:
+        found["fine_tune"] = trained_model.hash_of_start(Path(recipe.train["fine_tune"]))
     if "start" in first:
         found["clip"] = file_hash(first["start"], imported_weights.REMEDY)
     if recipe.asks_negatives:

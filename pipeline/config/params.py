@@ -132,6 +132,7 @@ class Train(Strict):
     cache: Cache | None
     processes: Processes | None
     select: Select | None = None
+    fine_tune: Annotated[str, Field(min_length=1)] | None = None  # folder of trained weights to start from
     log: Log | None = None  # not in recipes, as it affects no result
 
     @property

@@ -31,6 +31,8 @@ def resolve(everything: params.Params, dataset: str, model: str) -> Recipe:
         key = f"dataset.{dataset}.own.{entry.own}"
         raise InputError(f"params.yaml: {key} is missing, which has the settings of {model}; add it")
     sizes, train, adapt = _phases(entry, dataset_settings, own, f"dataset.{dataset}.own.{entry.own}")
+    if everything.train.fine_tune is not None:  # all tensors have values, so nothing is pre-trained
+        train, adapt = {key: value for key, value in train.items() if key != "start"}, {}
     stated = _overridden(everything.model[model], dataset_settings.model.get(model, {}))
     settings = _completed(stated, own.settings if own else dataset_settings.settings, entry)
     read = entry.reads(switches_of(model, dataset, settings))

@@ -26,7 +26,7 @@ Folder = tuple[int, int]  # device and inode
 
 
 def of_dataset(settings: Params, dataset: str) -> dict[str, Hashes]:
-    """Return the hashes of a dataset's files, by section of its settings: prepare, features, text, own.
+    """Return the hashes of a dataset's files, by section of its settings: prepare, features, text, own, train.
 
     A section without files of the user is left out. For example, DVC itself watches a rendered dataset.
     """
@@ -40,6 +40,8 @@ def of_dataset(settings: Params, dataset: str) -> dict[str, Hashes]:
         files = readers.annotation_files(own.prepare.reader, root)
         annotations = {file.relative_to(root).as_posix(): file_hash(file) for file in files}
         found["prepare"] = {ANNOTATIONS: annotations, IMAGE_FILES: state(root, _is_image)}
+    if (start := settings.train.fine_tune) is not None:
+        found["train"] = {FILES: state(Path(start), lambda name: True)}
     if own.features.npy is not None:
         found["features"] = {FILES: state(Path(own.features.npy), _is_npy)}
     return found

@@ -10,6 +10,7 @@ from typing import Any
 from pipeline.io.content_hashes import file_hash
 
 HUB = "imagenet"  # name of the default weights, which are not a named file
+FINE_TUNE = "train.fine_tune"  # key of the folder of trained weights that trainings start from
 RENDERED = Path("data/raw")  # dvc.yaml renders each dataset to a folder here
 Tree = Mapping[str, Any]
 
@@ -31,7 +32,7 @@ def of_dataset(tree: Tree, dataset: str) -> dict[str, list[str]]:
 
 
 def folders_of_dataset(tree: Tree, dataset: str) -> dict[str, str]:
-    """Return the user's folders that a dataset is made of: full key in params.yaml -> folder.
+    """Return the user's folders that a dataset's runs read: full key in params.yaml -> folder.
 
     `tree`: the settings of params.yaml. The folder of a rendered dataset is left out, because the stage
     `render` writes it.
@@ -41,7 +42,7 @@ def folders_of_dataset(tree: Tree, dataset: str) -> dict[str, str]:
         f"dataset.{dataset}.{section}.{key}": settings.get(section, {}).get(key)
         for section, key in (("prepare", "root"), ("features", "npy"))
         if section != "prepare" or not is_rendered(tree, dataset)
-    }
+    } | {FINE_TUNE: tree.get("train", {}).get("fine_tune")}
     return {key: folder for key, folder in found.items() if folder is not None}
 
 

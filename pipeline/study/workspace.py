@@ -103,11 +103,14 @@ def workspaces(runs: Iterable[Run], root: Path) -> list[Path]:
 
 
 def link_named(root: Path, folder: Path, tree: Tree, dataset: str) -> None:
-    """Make links in `folder` to files in the repository that the settings of a dataset name.
+    """Make links in `folder` to files, and to a folder of weights, in the repository that settings name.
 
     `tree` has the contents of params.yaml. Files with absolute paths get no link. Raises InputError if
     a relative path leads out of the repository.
     """
+    weights = tree.get("train", {}).get("fine_tune")
+    if weights is not None and not Path(weights).is_absolute():
+        _link_within(root, folder, named_files.FINE_TUNE, weights)
     for section, files in named_files.of_dataset(tree, dataset).items():
         for file in (name for name in files if not Path(name).is_absolute()):
             if section == "own" or (root / file).is_file():

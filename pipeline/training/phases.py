@@ -219,7 +219,8 @@ def _build(
     """Build the model of a phase, and load its initial weights, if there are any.
 
     `declared`: the pre-training phase; None: captioning. `settings`: the phase's settings. Weights are
-    loaded from the folder `pretrained`, and from the file of CLIP's weights settings["start"].
+    loaded from the folder `pretrained`, from the file of CLIP's weights settings["start"], or from the folder
+    of trained weights settings["fine_tune"].
     """
     sizes = recipe.sizes_for(shape, len(vocabulary), vocabulary.longest)
     model: Trainable = recipe_file.build(recipe, sizes, phase=declared.settings if declared else None)
@@ -227,11 +228,15 @@ def _build(
         trained_model.take_over(model, pretrained)
     if "start" in settings:
         imported_weights.take_over(model, Path(settings["start"]))
+    if "fine_tune" in settings:
+        trained_model.continue_from(model, Path(settings["fine_tune"]), vocabulary)
     if settings.get("half_weights"):
         model.halve()
     return model
 
 
 def _start_hash(settings: dict[str, Any]) -> tuple[str, ...]:
-    """Return the hash of CLIP's weights, as a tuple, if the phase starts from these weights; otherwise ()."""
+    """Return the hash of the weights from a file or folder that the phase starts from, as a tuple, or ()."""
+    if "fine_tune" in settings:
+        return (trained_model.hash_of_start(Path(settings["fine_tune"])),)
     return (file_hash(settings["start"], imported_weights.REMEDY),) if "start" in settings else ()

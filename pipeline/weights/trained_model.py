@@ -5,7 +5,7 @@ and `load_first` are the only functions that load models; they check types, size
 """
 
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,12 @@ from models.common.captioner import Captioner
 from models.common.trainable import Trainable
 from pipeline.config import recipe_file
 from pipeline.config.recipe_file import Recipe
-from pipeline.io.content_hashes import sha256
+from pipeline.io.content_hashes import file_hash, sha256
 from pipeline.io.errors import InputError, printable
 from pipeline.io.inputs import read_yaml
 from pipeline.io.outputs import Contents, yaml_of
 from pipeline.io.records import plain
+from pipeline.text.vocabularies import Vocabulary
 from pipeline.weights.model_description import Trained, hash_of
 from pipeline.weights.tensor_checks import check_attention, check_finite, check_tensors, tensors_in_header
 
@@ -30,6 +31,7 @@ FILE, PACKED, MODEL = "weights.safetensors", "model.safetensors", "model.yaml"
 CONTENTS = Contents("weights")
 LARGEST = 1 << 16  # largest size of model.yaml in bytes
 REMEDY, FIRST = "run `dvc repro train` to make it", "run `dvc repro pretrain` to make it"
+START = "set train.fine_tune in params.yaml to a folder of weights that fit, or to null"
 
 
 def save(folder: Path, trained: Trained, weights: dict[str, Tensor]) -> None:
@@ -87,6 +89,25 @@ def take_over(model: Trainable, folder: Path) -> None:
         check_tensors(taken, expected, folder / FILE, FIRST)
         weights |= taken
     model.load_state_dict(weights)
+
+
+def continue_from(model: Trainable, folder: Path, vocabulary: Vocabulary) -> None:
+    """Load all tensors of the trained weights in `folder` into `model` (setting `train.fine_tune`).
+
+    Raises InputError if a file is missing or damaged, if a tensor has another shape than in `model`, or if
+    `vocabulary` has other words than the weights. The maximum length of a caption may differ.
+    """
+    trained = describe(folder, START)
+    tensors = _tensors(folder, START, trained)
+    trained.check_vocabulary(replace(vocabulary, longest=trained.longest, marks=2), f"{folder}: the dataset")
+    check_tensors(tensors, model.state_dict(), weights_file(folder), START)
+    check_finite(tensors, weights_file(folder), START)
+    model.load_state_dict(tensors)
+
+
+def hash_of_start(folder: Path) -> str:
+    """Return the hash of the trained weights in `folder`, from which a training starts."""
+    return file_hash(weights_file(folder), START)
 
 
 def describe(folder: Path, remedy: str = REMEDY) -> Trained:

@@ -40,6 +40,11 @@ def test_the_folder_of_a_rendered_dataset_is_not_the_users():
     assert [*named_files.folders_of_dataset(tree, "tabletop").values()] == ["mine", "npy"]
 
 
+def test_the_folder_of_weights_to_start_from():
+    tree = project_params.tree(train__fine_tune="mine")
+    assert named_files.folders_of_dataset(tree, "tabletop") == {named_files.FINE_TUNE: "mine"}
+
+
 def test_weights_of_pretraining():
     assert named_files.weights_of_pretraining(project_params.tree()) == []
     own = project_params.tree(pretraining__weights="cub.pth")

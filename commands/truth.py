@@ -25,6 +25,8 @@ def main() -> None:
     add("--seed", type=whole(*SEEDS), default=2026, help="seed of the scenes (default: 2026)")
     add("--look", choices=LOOKS, help="of the scenes (default: the first look of the training scenes)")
     add("--assets", type=to_read, help="the folder of CLEVR's files, for --look blender")
+    kept = "a folder that keeps the drawn scenes, so that other weights are judged on the same images"
+    add("--drawn", type=to_read, help=kept)
     add("--beam", type=beam, default=1, help="beam width (default: 1, greedy search)")
     add("--show", type=whole(0, 10_000), default=20, help="captions to print (default: 20)")
     add("--labelled", type=to_read, help="a folder of labelled images, in place of rendered scenes")
@@ -49,7 +51,9 @@ def main() -> None:
         look = arguments.look or settings.looks[0]
         assets = str(arguments.assets) if arguments.assets else settings.assets
         settings = settings.model_copy(update={"seed": arguments.seed, "look": look, "assets": assets})
-        judged = drawn_scenes.judge_new_scenes(captioner, settings, arguments.scenes, Search(arguments.beam))
+        judged = drawn_scenes.judge_new_scenes(
+            captioner, settings, arguments.scenes, Search(arguments.beam), arguments.drawn
+        )
     for pair, caption, verdict in judged[: arguments.show]:
         truth = "true" if verdict.true else f"not true ({', '.join(verdict.wrong)})"
         true_caption = pair.captions[0] if pair.captions else pair.pair_id

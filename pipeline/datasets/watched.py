@@ -26,7 +26,7 @@ Folder = tuple[int, int]  # device and inode
 
 
 def of_dataset(settings: Params, dataset: str) -> dict[str, Hashes]:
-    """Return the hashes of a dataset's files, by section of its settings: prepare, features, text, own, train.
+    """Return the hashes of a dataset's files, by section of its settings (prepare, features, ...).
 
     A section without files of the user is left out. For example, DVC itself watches a rendered dataset.
     """

@@ -1,7 +1,10 @@
 """Render new scenes with their scene descriptions, and judge captions of them."""
 
 import io
+from collections.abc import Callable
+from functools import partial
 from itertools import starmap
+from pathlib import Path
 
 from PIL import Image
 
@@ -11,7 +14,8 @@ from pipeline.compute import worker_processes
 from pipeline.config.params import Tabletop, Viewpoint
 from pipeline.datasets.clevr_annotations import TYPES
 from pipeline.datasets.schema import NO_CHANGE, Pair
-from pipeline.tabletop import blender, drawing, effects, grammar, scene_sampling, scenes
+from pipeline.io.outputs import replacing
+from pipeline.tabletop import blender, dataset, drawing, effects, grammar, scene_sampling, scenes
 from pipeline.tabletop.effects import Effects
 
 NOTHING = "nothing"
@@ -20,10 +24,13 @@ VIEWPOINTS: dict[str, Viewpoint] = {"a little": "moderate", "by up to 26°": 26.
 FIRST = 1_000_000  # number of the first scene here; scenes of a rendered dataset have lower numbers
 
 
-def draw(settings: Tabletop, kind: str, viewpoint: Viewpoint, number: int) -> PairImages:
+def draw(
+    settings: Tabletop, kind: str, viewpoint: Viewpoint, number: int, kept: Path | None = None
+) -> PairImages:
     """Render scene `number` (from 0) before and after a change of the kind `kind`.
 
-    Equal arguments give equal images. Raises InputError if the settings leave no room for the objects.
+    Equal arguments give equal images. `kept`: a folder in which images are kept, so that they are rendered
+    once only. Raises InputError if the settings leave no room for the objects.
     """
     settings = settings.model_copy(update={"viewpoint": viewpoint, "look": settings.looks[0]})
     changed = kind != NOTHING
@@ -38,11 +45,26 @@ def draw(settings: Tabletop, kind: str, viewpoint: Viewpoint, number: int) -> Pa
     else:
         objects, view, captions = scene.before, scene.nonsemantic, grammar.no_change_captions(rng)
     effects_before, effects_after = effects.draw(settings.variation, 2, rng)
-    before = painted(settings, scene.before, scene.default, effects_before)
-    after = painted(settings, objects, view, effects_after)
+    images = []
+    for side, *arguments in (
+        ("before", scene.before, scene.default, effects_before),
+        ("after", objects, view, effects_after),
+    ):
+        file = kept / dataset.key(settings) / f"{kind}-{number}-{side}.png" if kept else None
+        images.append(kept_image(file, partial(painted, settings, *arguments)))
     name, change = str(scene.number), TYPES[kind] if changed else NO_CHANGE
     pair = Pair(name, name, "test", "before", "after", tuple(captions), change, scene=scene.facts(changed))
-    return PairImages(before, after, pair)
+    return PairImages(images[0], images[1], pair)
+
+
+def kept_image(file: Path | None, render: Callable[[], bytes]) -> bytes:
+    """Return the PNG in `file`. If there is no such file, render the PNG, and write it to `file`."""
+    if file is None:
+        return render()
+    if not file.exists():
+        with replacing(file) as unfinished:
+            unfinished.write_bytes(render())
+    return file.read_bytes()
 
 
 def painted(
@@ -56,15 +78,15 @@ def painted(
 
 
 def judge_new_scenes(
-    captioner: PairCaptioner, settings: Tabletop, scenes: int, search: Search
+    captioner: PairCaptioner, settings: Tabletop, scenes: int, search: Search, kept: Path | None = None
 ) -> list[JudgedCaption]:
     """Render new pairs, caption them, and judge the captions. Return the judged captions.
 
     `scenes` pairs are rendered for each kind of change, and `scenes` pairs without a change.
-    `settings.seed` must differ from the seed of the training scenes. Raises InputError if the settings
-    leave no room for the objects.
+    `settings.seed` must differ from the seed of the training scenes. `kept`: a folder in which the images are
+    kept for the next call. Raises InputError if the settings leave no room for the objects.
     """
-    jobs = [(settings, kind, settings.viewpoint, number) for number in range(scenes) for kind in KINDS]
+    jobs = [(settings, kind, settings.viewpoint, number, kept) for number in range(scenes) for kind in KINDS]
     if settings.looks[0] != "blender":
         return judge_captions(captioner, starmap(draw, jobs), len(jobs), search)
     blender.check(settings.assets)

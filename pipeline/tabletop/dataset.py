@@ -48,7 +48,7 @@ def render(settings: Tabletop, root: Path, processes: int) -> None:
     CONTENTS.check(root)
     if "blender" in settings.looks:
         blender.check(settings.assets)
-    work = scratch(root, _key(settings))
+    work = scratch(root, key(settings))
     with output_lock(root), writing(root):
         begin(work)
         for folder in ("scenes", "partial", *(f"dataset/{Path(name).parent}" for name in IMAGES)):
@@ -62,7 +62,7 @@ def render(settings: Tabletop, root: Path, processes: int) -> None:
         clear(root)
 
 
-def _key(settings: Tabletop) -> str:
+def key(settings: Tabletop) -> str:
     """Return a hash of all that decides the bytes of the dataset: settings, code and libraries."""
     digest = hashlib.sha256(settings.model_dump_json().encode())
     for path in sorted(Path(__file__).parent.glob("*.py")):

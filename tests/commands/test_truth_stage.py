@@ -31,6 +31,24 @@ def test_it_prints_captions_and_the_share_of_true_ones_by_kind(lab, capsys):
     assert [int(line[24:30]) for line in lines[4:]] == [5, 1, 1, 1, 1, 1, 1]
 
 
+def test_drawn_scenes_are_kept_and_read_again(lab, tmp_path, capsys):
+    folder, place = lab
+    kept = tmp_path / "kept"
+    command = f"truth --weights {place} --scenes 1 --drawn {kept}"
+    succeed(folder, command)
+    first = capsys.readouterr().out
+    images = sorted(kept.rglob("*.png"))
+    assert len(images) == 12  # five kinds of change and no change, before and after
+    succeed(folder, f"truth --weights {place} --scenes 1")
+    assert capsys.readouterr().out == first
+    for image in images:
+        Image.new("RGB", (96, 64), (255, 0, 0)).save(image)
+    succeed(folder, command)
+    assert capsys.readouterr().out != first  # the images in the folder were captioned
+    succeed(folder, f"{command} --seed 5")
+    assert len(sorted(kept.rglob("*.png"))) == 24  # other scenes have other names
+
+
 def test_the_scenes_of_the_training_are_refused(lab):
     folder, place = lab
     refuse(folder, f"truth --weights {place} --seed 1", "--seed 1 is the seed of the training scenes")

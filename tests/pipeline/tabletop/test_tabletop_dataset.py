@@ -145,9 +145,9 @@ def test_a_killed_rendering_resumes_to_the_same_bytes(whole, tmp_path, monkeypat
 
 
 def test_scratch_of_other_settings_or_other_code_is_not_reused(monkeypatch):
-    keys = {dataset._key(SMALL), dataset._key(SMALL.model_copy(update={"seed": 4}))}
+    keys = {dataset.key(SMALL), dataset.key(SMALL.model_copy(update={"seed": 4}))}
     monkeypatch.setattr(dataset, "version", lambda library: "0")
-    assert len(keys | {dataset._key(SMALL)}) == 3
+    assert len(keys | {dataset.key(SMALL)}) == 3
 
 
 def too_crowded(*_):

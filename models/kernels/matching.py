@@ -160,6 +160,7 @@ class Contrast(nn.Module):
             raise ValueError(f"temperature must be positive, not {temperature}")
         self.fixed = temperature
         self.s = nn.Parameter(torch.tensor(1.0)) if learned else None
+        self.items = 0  # B of the last call; the loss at chance is log(B)
 
     @property
     def temperature(self) -> float | Tensor:
@@ -173,4 +174,5 @@ class Contrast(nn.Module):
                 self.s.clamp_(max=math.log(LARGEST_SCALE))
 
     def forward(self, one_way: Tensor, other_way: Tensor) -> Tensor:
+        self.items = one_way.shape[1]
         return (contrast(one_way, self.temperature) + contrast(other_way, self.temperature)) / 2

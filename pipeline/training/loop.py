@@ -9,6 +9,7 @@ the gradients of its scenes, and all take the same step with the sum (distribute
 B: pairs; U: images of a batch; N: cells of an image; D: width; R: captions per pair; L: words.
 """
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,13 +28,14 @@ from pipeline.features.store import FeatureStore
 from pipeline.io.errors import InputError
 from pipeline.io.progress import track
 from pipeline.text.vocabularies import Vocabulary
-from pipeline.training import compiling, optimisers, resuming
+from pipeline.training import compiling, not_learning, optimisers, resuming
 from pipeline.training.live_curves import LiveCurves
 from pipeline.training.optimisers import factor
 from pipeline.training.phases import Phase, captioning
 from pipeline.training.reinforce import SelfCritical
 from pipeline.training.resuming import History
 from pipeline.training.sampling import Batch, Draws, training_batches
+from pipeline.training.validation import DISTINCT
 
 Step = tuple[Tensor, tuple[bool, ...]]
 """Values of a step's losses and measures, and a mask: False if the step's task does not define the value."""
@@ -82,6 +84,7 @@ class Training:
         self.optimiser = optimisers.build(self.model, self.model.groups, self.settings)
         self.weights = self._weights()
         self.history = resuming.resume(state, self.model, self.optimiser, self.device)
+        self.warned = False  # True after the warning that the training does not learn
         self.defined: tuple[bool, ...] = ()  # for each value of the last step, True if its task defines it
 
     def _weights(self) -> dict[str, float]:
@@ -240,3 +243,13 @@ class Training:
             history.best_iteration, history.best_score = iteration, score
             history.best = {k: v.detach().cpu().clone() for k, v in self.model.state_dict().items()}
         resuming.save(self.state, history, self.model, self.optimiser)
+        self._warn(iteration, scores.get(DISTINCT))
+
+    def _warn(self, iteration: int, distinct: float | None) -> None:
+        """Warn once if the training does not seem to learn."""
+        terms = not_learning.chances(getattr(self.model, "regularisers", {}))
+        iterations = self.settings["iterations"]
+        found = not_learning.sign(iteration, iterations, self.history.losses, distinct, terms)
+        if found and not self.warned:
+            self.warned = True
+            print(f"warning: {found}; {not_learning.HELP}", file=sys.stderr)

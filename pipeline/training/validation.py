@@ -26,6 +26,7 @@ TASK_BATCH = 50  # number of pairs in a batch of a pretraining task; in fda a pa
 
 
 CIDER, CHANGES, ROUGE = "CIDEr-D", "CIDEr-D/change", "ROUGE-L"
+DISTINCT = "distinct"  # number of different captions
 TRUE, TRUE_CHANGES, TRUE_BOTH = "true", "true/change", "true/both"
 COLUMNS = {"truth": TRUE_BOTH, "last": CIDER}  # value of train.select -> name of the score, where they differ
 
@@ -44,7 +45,8 @@ class Scores(Protocol):
 class Validation:
     """Function that computes the validation scores of a captioner.
 
-    The scores include CIDEr-D over all pairs, as a fraction, and the score that `select` names. If the scenes
+    The scores include CIDEr-D over all pairs, as a fraction, the number of distinct captions, and the score
+    that `select` names. If the scenes
     of all pairs are known, three shares of true captions are added: over all pairs (`true`), over changed
     pairs (`true/change`), and the geometric mean of the shares over changed and over unchanged pairs
     (`true/both`; Kubat and Matwin, ICML 1997). `select: truth` chooses snapshots by this mean, which is 0 for
@@ -86,7 +88,7 @@ class Validation:
     def __call__(self, model: Captioner) -> dict[str, float]:
         decoded = captions(model, self.pairs, self.store, self.vocabulary, BATCH)
         tokenised = dict(zip(decoded, self.tokenize(list(decoded.values())), strict=True))
-        scores = {CIDER: cider_d(tokenised, self.references)}
+        scores = {CIDER: cider_d(tokenised, self.references), DISTINCT: float(len(set(decoded.values())))}
         if self.select == CHANGES:
             scores[CHANGES] = cider_d(self._changed(tokenised), self._changed(self.references))
         if self.select == ROUGE:

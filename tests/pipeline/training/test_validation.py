@@ -48,14 +48,14 @@ def scores(pairs, **select):
 def test_truth_needs_the_scenes_of_all_pairs(said):
     changes = sum(pair.changed for pair in PAIRS)
     found = scores(PAIRS)
-    assert list(found) == ["CIDEr-D", "true", "true/change", "true/both"]
+    assert list(found) == ["CIDEr-D", "distinct", "true", "true/change", "true/both"]
     assert found["true"] == 1 - 2 / len(PAIRS)
     assert found["true/change"] == 1 - 1 / changes
     others = 1 - 1 / (len(PAIRS) - changes)
     assert found["true/both"] == pytest.approx(math.sqrt(found["true/change"] * others))
     bare = [replace(pair, scene=None) for pair in PAIRS]
-    assert scores(bare) == {"CIDEr-D": found["CIDEr-D"]}
-    assert scores([bare[0], *PAIRS[1:]]).keys() == {"CIDEr-D"}
+    assert scores(bare) == {name: found[name] for name in ("CIDEr-D", "distinct")}
+    assert scores([bare[0], *PAIRS[1:]]).keys() == {"CIDEr-D", "distinct"}
     for kind in (False, True):  # only unchanged pairs, or only changed pairs
         found = scores([pair for pair in PAIRS if pair.changed == kind])
         assert ("true/change" in found) == kind
@@ -67,7 +67,7 @@ def test_the_selected_score_is_computed(said):
     changes = [pair.pair_id for pair in PAIRS if pair.changed]
     own = ({key: table[key] for key in changes} for table in (said, references))
     found = scores(PAIRS, select="CIDEr-D/change")
-    assert list(found) == ["CIDEr-D", "CIDEr-D/change", "true", "true/change", "true/both"]
+    assert list(found) == ["CIDEr-D", "distinct", "CIDEr-D/change", "true", "true/change", "true/both"]
     assert found["CIDEr-D/change"] == cider_d(*own)
     assert found["CIDEr-D/change"] != found["CIDEr-D"] == cider_d(said, references)
     assert scores(PAIRS, select="ROUGE-L")["ROUGE-L"] == np.mean(rouge_l(said, references))

@@ -32,7 +32,7 @@ def recompressed(random: Random, image: Image) -> Image:
     if is_compressed:
         bgr = np.ascontiguousarray(pixels[..., ::-1])
         _, data = cv2.imencode(".jpg", bgr, [cv2.IMWRITE_JPEG_QUALITY, quality])
-        pixels = cv2.imdecode(data, cv2.IMREAD_COLOR_RGB)
+        pixels = np.asarray(cv2.imdecode(data, cv2.IMREAD_COLOR_RGB))
     return pixels.transpose(2, 0, 1)
 
 

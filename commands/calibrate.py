@@ -36,7 +36,10 @@ def main() -> None:
     from pipeline.compute import devices
 
     devices.repeatable()
-    captioner = PairCaptioner.load(arguments.weights, arguments.lab, arguments.confidence)
+    # a full calibration replaces a file that may be of other weights
+    captioner = PairCaptioner.load(
+        arguments.weights, arguments.lab, arguments.confidence, with_calibration=bool(arguments.labelled)
+    )
     search = Search(arguments.beam, arguments.length_penalty)
     if arguments.labelled:
         if not arguments.out:

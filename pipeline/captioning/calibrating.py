@@ -8,16 +8,19 @@ import numpy as np
 from torch import Tensor
 
 from pipeline.captioning import package, sources
+from pipeline.captioning.dataset_images import DatasetImages
 from pipeline.captioning.pair_captioner import PairCaptioner, Search
 from pipeline.confidence import calibration, collecting, familiarity, measures, probability
+from pipeline.confidence.appearance import statistics_of
 from pipeline.confidence.calibration import CRITERIA, Calibration
 from pipeline.confidence.collecting import BATCH, Collected
+from pipeline.confidence.familiarity import DISTANCES
 from pipeline.confidence.signals import NAMES
 from pipeline.config import params
 from pipeline.config.store_contents import GRID
 from pipeline.datasets import labelled_scenes, manifest
 from pipeline.datasets.manifest import read_pairs
-from pipeline.datasets.schema import Pair, of_split
+from pipeline.datasets.schema import Pair, images_of, of_split
 from pipeline.features.object_storage import store_of
 from pipeline.features.store import FeatureStore, feature_batches
 from pipeline.io import folder_records
@@ -63,18 +66,25 @@ def on_validation(captioner: PairCaptioner, lab: Path, search: Search) -> Calibr
     if meaning is None or len(validation) < LEAST:
         fault = "pairs of unknown truth" if meaning is None else f"{len(validation)} validation pairs"
         raise InputError(f"{path} has {fault}; a calibration needs {LEAST} validation pairs of known truth")
+    training, testing = of_split(pairs, "train"), of_split(pairs, "test")
     reader = captioner.reader(search, grammar, own)
-    familiar = collecting.familiar_with(of_split(pairs, "train"), store) if kind == GRID else None
+    images = DatasetImages.of(lab, settings, trained.recipe) if kind == GRID else None
+    familiar = collecting.familiar_with(training, store, images.of_training(training)) if images else None
+    statistics = images.statistics([*validation, *testing]) if images else {}
 
     def collected(subset: list[Pair]) -> Collected:
-        return collecting.collect(reader, subset, feature_batches(subset, store, BATCH), meaning, familiar)
+        batches = feature_batches(subset, store, BATCH)
+        return collecting.collect(reader, subset, batches, meaning, familiar, statistics)
 
-    fitting, test = collected(validation), collected(of_split(pairs, "test"))
-    if familiar:
+    fitting, test = collected(validation), collected(testing)
+    altered: list[str] = []
+    if familiar and images:
         familiar = familiarity.with_thresholds(familiar, fitting.distances)
+        foreign = familiar.statistics.distance(images.of_foreign_copies(validation))
+        familiar = familiar.with_fall(fitting.distances[:, DISTANCES.index("appearance")], foreign)
+        refused = int((foreign > familiar.appearance).sum())
+        altered = [f"altered validation images: refused: {refused} of {len(foreign)}: {familiarity.UNLIKE}"]
     choice = probability.fit(fitting.signals, fitting.reports_change, fitting.correct, fitting.scenes)
-    probabilities = choice.probability(test.signals, test.reports_change)
-    numbers = measures.measured(test, probabilities)
     result = Calibration(
         weights=captioner.sha256,
         signals=list(NAMES),
@@ -87,14 +97,17 @@ def on_validation(captioner: PairCaptioner, lab: Path, search: Search) -> Calibr
         method=choice.method,
         probability=choice.probability,
         familiarity=familiar,
-        measured={"test": numbers},
     )
+    probabilities = result.chances(test.signals, test.reports_change, test.distances)
+    numbers = measures.measured(test, probabilities)
+    result = result.model_copy(update={"measured": {"test": numbers}})
     losses = ", ".join(f"{name} {loss:.4f}" for name, loss in choice.losses.items())
     lines = [
         f"probability that {CRITERIA[meaning]}, fitted on {len(fitting.pairs)} validation pairs",
         f"cross-validated log-loss: {losses}; chosen: {choice.method}",
         *measures.lines("test", numbers),
         *_refused("test", result, test),
+        *altered,
     ]
     return Calibrated(result, lines, {"test": (test, probabilities)})
 
@@ -120,18 +133,22 @@ def on_labelled(captioner: PairCaptioner, folder: Path) -> Calibrated:
             f"{FEW} pairs of {probability.FOLDS} scenes"
         )
     reader = captioner.reader(Search(fitted.beam, fitted.length_penalty), fitted.grammar, fitted.phrases)
-    judged = collecting.collect(reader, pairs, _grids(captioner, folder, pairs), "true", fitted.familiarity)
-    before = fitted.probability(judged.signals, judged.reports_change)
+    squashed = captioner.features.squashed
+    statistics = {name: statistics_of(squashed(folder / name, name)[None])[0] for name in images_of(pairs)}
+    grids = _grids(captioner, folder, pairs)
+    judged = collecting.collect(reader, pairs, grids, "true", fitted.familiarity, statistics)
+    before = fitted.chances(judged.signals, judged.reports_change, judged.distances)
     refitted = probability.refit(fitted.probability, judged.signals, judged.reports_change, judged.correct)
     held_out = probability.held_out_refits(
         fitted.probability, judged.signals, judged.reports_change, judged.correct, judged.scenes
     )
-    losses = [probability.log_loss(chances, judged.correct) for chances in (before, held_out)]
     familiar = fitted.familiarity
     if familiar:
-        furthest = dict(zip(("unlike", "scenes"), judged.distances.max(0).tolist(), strict=True))
+        furthest = dict(zip(DISTANCES, judged.distances.max(0).tolist(), strict=True))
         wider = {name: max(getattr(familiar, name), value) for name, value in furthest.items()}
         familiar = familiar.model_copy(update=wider)
+        held_out = held_out * familiar.probability(judged.distances)
+    losses = [probability.log_loss(chances, judged.correct) for chances in (before, held_out)]
     result = fitted.model_copy(
         update={"probability": refitted, "familiarity": familiar, "refitted": len(judged.pairs)}
     )

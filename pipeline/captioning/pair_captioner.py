@@ -13,6 +13,7 @@ from models.common.captioner import Captioner, Difference
 from pipeline.captioning import sources
 from pipeline.captioning.feature_backbone import Features, FeatureSource, ImageInput
 from pipeline.confidence import calibration
+from pipeline.confidence.appearance import statistics_of
 from pipeline.confidence.calibration import Calibration
 from pipeline.confidence.signals import Reader, Signalled
 from pipeline.config.store_contents import recorded_spec
@@ -111,12 +112,17 @@ class PairCaptioner:
 
     @classmethod
     def load(
-        cls, weights: str | Path, lab: str | Path = ".", confidence: str | Path | None = None
+        cls,
+        weights: str | Path,
+        lab: str | Path = ".",
+        confidence: str | Path | None = None,
+        with_calibration: bool = True,
     ) -> "PairCaptioner":
         """Load `weights`: a package (.zip or folder), or a folder of data/weights of the repository `lab`.
 
-        `confidence` is a confidence.json to use instead of the weights' usual one. Raises InputError if a
-        file is missing or does not fit. The message names the file.
+        `confidence` is a confidence.json to use instead of the weights' usual one. No such file is read if
+        `with_calibration` is False. Raises InputError if a file is missing or does not fit. The message names
+        the file.
         """
         lab = Path(lab)
         with sources.opened(Path(weights)) as folder:
@@ -125,7 +131,8 @@ class PairCaptioner:
             sha256 = content_hashes.sha256(trained_model.weights_file(folder))
             scores = sources.scores(folder)
             path = Path(confidence or sources.confidence_file(folder, trained, lab))
-            fitted = calibration.read(path, sha256) if confidence or path.exists() else None
+            is_calibrated = with_calibration and bool(confidence or path.exists())
+            fitted = calibration.read(path, sha256) if is_calibrated else None
         spec = recorded_spec(trained.recipe.features)
         if input_shape(spec) != trained.shape:
             raise InputError(
@@ -207,13 +214,16 @@ class PairCaptioner:
         if fitted.of(search.beam, search.length_penalty):
             signalled = reader.signalled(captions.words, *encoded)
         refused: Sequence[str | None] = [None] * len(pairs)
-        familiarity = fitted.familiarity
-        if familiarity and not limits.any_images:
-            refused = [familiarity.reason(distances) for distances in familiarity.distances(before, after)]
-        rows = zip(self._attended(captions, encoded[0]), signalled, refused, strict=True)
+        distances = np.empty((len(pairs), 0))
+        if familiarity := fitted.familiarity:
+            sides = [statistics_of(np.stack(side)) for side in zip(*pairs, strict=True)]
+            distances = familiarity.distances(before, after, *sides)
+            if not limits.any_images:
+                refused = [familiarity.reason(row) for row in distances]
+        rows = zip(self._attended(captions, encoded[0]), signalled, refused, distances, strict=True)
         return [
-            Answer(None, reason=reason) if reason else _answer(fitted, attended, signals, limits)
-            for attended, signals, reason in rows
+            Answer(None, reason=reason) if reason else _answer(fitted, attended, signals, row, limits)
+            for attended, signals, reason, row in rows
         ]
 
     def check_limits(self, search: Search, limits: Limits) -> None:
@@ -278,10 +288,16 @@ class PairCaptioner:
         return grids[0::2], grids[1::2]
 
 
-def _answer(fitted: Calibration, attended: Attended, signalled: Signalled | None, limits: Limits) -> Answer:
+def _answer(
+    fitted: Calibration,
+    attended: Attended,
+    signalled: Signalled | None,
+    distances: np.ndarray,
+    limits: Limits,
+) -> Answer:
     if signalled is None:  # the calibration was made with other settings of the search
         return Answer(attended.caption, attended=attended)
-    chances = fitted.probability(signalled.numbers[None], np.array([signalled.reports_change]))
+    chances = fitted.chances(signalled.numbers[None], np.array([signalled.reports_change]), distances[None])
     probability = round(float(chances[0]), DIGITS)
     if probability >= limits.at_least:
         return Answer(attended.caption, probability, None, attended)

@@ -8,8 +8,10 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
+import numpy as np
 from pydantic import Field, StringConstraints, model_validator
 
+from pipeline.confidence.appearance import SIZE
 from pipeline.confidence.familiarity import Familiarity
 from pipeline.confidence.probability import Method, Probability
 from pipeline.confidence.signals import NAMES
@@ -59,6 +61,18 @@ class Calibration(Strict):
         """Return True if the calibration was made with these settings of the beam search."""
         return (self.beam, self.length_penalty) == (beam, length_penalty)
 
+    def chances(self, signals: np.ndarray, reports_change: np.ndarray, distances: np.ndarray) -> np.ndarray:
+        """Return the probability that each of P captions is correct, (P,).
+
+        It is the product of two probabilities: that the pair is familiar (familiarity.py), and that the
+        caption of a familiar pair is correct (probability.py). `signals` (P, S) and `reports_change` (P,)
+        are of the captions. `distances` are of their pairs, (P, 3); they are not used without a Familiarity.
+        """
+        correct_if_familiar = self.probability(signals, reports_change)
+        if self.familiarity is None:
+            return correct_if_familiar
+        return correct_if_familiar * self.familiarity.probability(distances)
+
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if tuple(self.signals) != NAMES:
@@ -67,9 +81,20 @@ class Calibration(Strict):
             sizes = {len(regression.mean), len(regression.deviation), len(regression.weights)}
             if sizes != {len(NAMES)} or min(regression.deviation) <= 0:
                 raise ValueError("a regression has not one positive deviation and one weight for each signal")
-        if self.familiarity and len(self.familiarity.mean) != len(self.familiarity.deviation):
-            raise ValueError("familiarity has not one deviation for each mean")
+        if self.familiarity:
+            self._check(self.familiarity)
         return self
+
+    @staticmethod
+    def _check(familiar: Familiarity) -> None:
+        statistics = familiar.statistics
+        rows = {len(statistics.mean), len(statistics.deviation), len(statistics.whitening)}
+        if rows | {len(row) for row in statistics.whitening} != {SIZE}:
+            raise ValueError(f"familiarity has not {SIZE} statistics of pixels")
+        if len(familiar.mean) != len(familiar.deviation):
+            raise ValueError("familiarity has not one deviation for each mean")
+        if min([*familiar.deviation, *statistics.deviation, familiar.appearance]) <= 0:
+            raise ValueError("familiarity has a deviation or a threshold `appearance` that is not above 0")
 
 
 def read(path: Path, weights: str) -> Calibration:

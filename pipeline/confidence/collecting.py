@@ -1,14 +1,15 @@
 """Collect the data to which a calibration is fitted, or on which it is measured.
 
 The model writes a caption for each pair, and the caption is judged as correct or wrong. The data of
-a caption are this judgement, the caption's signals (signals.py) and two distances (familiarity.py):
-from the pair to the training images, and between the pair's two images.
+a caption are this judgement, the caption's signals (signals.py) and three distances (familiarity.py):
+two from the pair to the training images, and one between the pair's two images.
 P: pairs; S: number of signals of a caption.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import TypeVar
 
 import numpy as np
 from torch import Tensor
@@ -22,8 +23,11 @@ from pipeline.features.store import FeatureStore, feature_batches
 
 MOST_IMAGES = 4000  # maximum number of training images to which familiarity is fitted
 BATCH = 64  # pairs
+Item = TypeVar("Item")
 Grids = Iterable[tuple[Tensor, Tensor]]
 """Feature grids of batches of pairs: before and after images."""
+Statistics = Mapping[str, np.ndarray]
+"""Statistics of images' pixels: name of an image -> (SIZE,), from appearance.statistics_of."""
 
 
 @dataclass(frozen=True)
@@ -31,14 +35,14 @@ class Collected:
     """Captions of P pairs, judged as correct or wrong, with numbers that help to predict the judgement.
 
     The signals of a caption are numbers such as the caption's log-probability (signals.py). Each pair
-    has two distances (familiarity.py): between the pair and the training images, and between the two
-    images.
+    has three distances (familiarity.py): two between the pair and the training images, and one between
+    the two images.
     """
 
     pairs: list[Pair]
     captions: list[Signalled]
     correct: np.ndarray  # bool (P,)
-    distances: np.ndarray  # `unlike` and `scenes` of familiarity.py, (P, 2); (P, 0) if not computed
+    distances: np.ndarray  # DISTANCES of familiarity.py, (P, 3); (P, 0) if not computed
 
     @property
     def signals(self) -> np.ndarray:
@@ -62,7 +66,12 @@ class Collected:
 
 
 def collect(
-    reader: Reader, pairs: Sequence[Pair], grids: Grids, meaning: Meaning, familiar: Familiarity | None
+    reader: Reader,
+    pairs: Sequence[Pair],
+    grids: Grids,
+    meaning: Meaning,
+    familiar: Familiarity | None,
+    statistics: Statistics,
 ) -> Collected:
     """Generate and judge a caption of each pair. Return the pairs whose captions could be judged.
 
@@ -71,12 +80,19 @@ def collect(
     meaning: criterion of a correct caption: "true" (by the scene), "agrees" (with the references)
         or "change" (right about change or no change)
     familiar: computes the distances by which unfamiliar pairs are recognised; None: no distances
+    statistics: of the pixels of each image; not used if `familiar` is None
     """
     captions: list[Signalled] = []
     distances: list[np.ndarray] = []
     for before, after in grids:
+        batch = pairs[len(captions) : len(captions) + len(before)]
         captions += reader.captions(before, after)
-        distances.append(familiar.distances(before, after) if familiar else np.empty((len(before), 0)))
+        if familiar is None:
+            distances.append(np.empty((len(before), 0)))
+            continue
+        sides = [[pair.before for pair in batch], [pair.after for pair in batch]]
+        both = [np.stack([statistics[name] for name in side]) for side in sides]
+        distances.append(familiar.distances(before, after, *both))
     verdicts = [
         correct(caption.caption, pair, meaning, reader.own)
         for caption, pair in zip(captions, pairs, strict=True)
@@ -90,15 +106,19 @@ def collect(
     )
 
 
-def familiar_with(pairs: Sequence[Pair], store: FeatureStore) -> Familiarity:
+def familiar_with(pairs: Sequence[Pair], store: FeatureStore, statistics: np.ndarray) -> Familiarity:
     """Fit a Familiarity to at most MOST_IMAGES images of training pairs, evenly spaced in `pairs`.
 
     A Familiarity recognises pairs that are unlike these images (familiarity.py). The mean and standard
-    deviation of each feature channel are fitted. The thresholds are not: they are so large that all
-    pairs are accepted, until with_thresholds sets useful ones.
+    deviation of each feature channel are fitted. So are those of `statistics`, (images, SIZE), which are of
+    training images' pixels. The thresholds are not: they are so large that all pairs are accepted, until
+    with_thresholds sets useful ones.
     """
-    chosen = pairs[:: max(1, -(-2 * len(pairs) // MOST_IMAGES))]
-    batches = feature_batches(chosen, store, BATCH)
-    return familiarity.fitted(
-        np.concatenate([familiarity.pooled(grids) for grids in chain.from_iterable(batches)])
-    )
+    batches = feature_batches(spaced(pairs, MOST_IMAGES // 2), store, BATCH)
+    channels = np.concatenate([familiarity.pooled(grids) for grids in chain.from_iterable(batches)])
+    return familiarity.fitted(channels, statistics)
+
+
+def spaced(items: Sequence[Item], most: int) -> Sequence[Item]:
+    """Return at most `most` of the items, evenly spaced."""
+    return items[:: max(1, -(-len(items) // most))]

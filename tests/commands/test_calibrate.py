@@ -2,8 +2,11 @@
 
 import json
 import shutil
+from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from pipeline.captioning import PairCaptioner
 from pipeline.captioning.pair_captioner import UNSURE_WHAT, UNSURE_WHETHER, Limits
@@ -62,8 +65,10 @@ def test_the_probability_is_printed_and_a_caption_withheld(lab, capsys):
 
 def test_unfamiliar_images_are_refused_except_with_any_images(lab, capsys):
     own = json.loads((lab / PLACE).read_text())["familiarity"]
-    for key, reason in (("unlike", "unlike those the model was trained on"), ("scenes", "same scene")):
-        strict = widened(lab, familiarity=own | {"unlike": 1e9, "scenes": 2.0} | {key: -1.0})
+    wide = {"unlike": 1e9, "appearance": 1e9, "scenes": 2.0}
+    unlike = "unlike those the model was trained on"
+    for key, reason in (("unlike", unlike), ("appearance", unlike), ("scenes", "same scene")):
+        strict = widened(lab, familiarity=own | wide | {key: 1e-9})
         for more in ("", "--top 2"):
             succeed(lab, f"caption {BEFORE} {AFTER} --weights {WEIGHTS} {strict} --json {more}")
             record = json.loads(capsys.readouterr().out)
@@ -71,6 +76,35 @@ def test_unfamiliar_images_are_refused_except_with_any_images(lab, capsys):
             assert reason in record["reason"]
         succeed(lab, f"caption {BEFORE} {AFTER} --weights {WEIGHTS} {strict} --json --any-images")
         assert json.loads(capsys.readouterr().out)["caption"]
+
+
+def test_the_probability_of_foreign_images_is_low(lab, tmp_path, capsys):
+    random = np.random.default_rng(0)
+    Image.fromarray(random.integers(0, 256, (96, 144, 3), dtype=np.uint8)).save(tmp_path / "noise.png")
+    chances = []
+    for pair in (f"{BEFORE} {AFTER}", f"{tmp_path}/noise.png {tmp_path}/noise.png"):
+        succeed(lab, f"caption {pair} --weights {WEIGHTS} --json --any-images")
+        chances.append(json.loads(capsys.readouterr().out)["probability"])
+    assert chances[1] < 0.01 < chances[0]
+
+
+def test_a_calibration_of_other_weights_is_replaced(lab):
+    own = (lab / PLACE).read_text()
+    (lab / PLACE).write_text(json.dumps(json.loads(own) | {"weights": "b" * 64}))
+    refuse(lab, f"caption {BEFORE} {AFTER} --weights {WEIGHTS}", "other weights")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pipeline.captioning.calibrating.LEAST", 10)
+        succeed(lab, f"calibrate --weights {WEIGHTS}")
+    assert (lab / PLACE).read_text() == own
+
+
+def test_a_changed_image_is_refused_by_name(lab, tmp_path):
+    copied = shutil.copytree(lab, tmp_path / "lab", symlinks=True)
+    image = copied / "data/raw/tabletop" / Path(BEFORE).relative_to("data/raw/tabletop")
+    image.write_bytes(image.read_bytes() + b"x")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pipeline.captioning.calibrating.LEAST", 10)
+        refuse(copied, f"calibrate --weights {WEIGHTS}", image.name)
 
 
 def test_a_table_has_probabilities_and_reasons(lab, capsys):

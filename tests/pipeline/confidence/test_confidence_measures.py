@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.confidence import familiarity, measures
-from pipeline.confidence.familiarity import OTHER_SCENE, UNLIKE
+from pipeline.confidence.appearance import SIZE
+from pipeline.confidence.familiarity import DISTANCES, OTHER_SCENE, UNLIKE
 from pipeline.statistics.bootstrap import area_under_roc
 
 captions = st.lists(st.tuples(st.floats(0, 1, width=16), st.booleans()), min_size=2, max_size=30)
@@ -65,29 +66,59 @@ def grids(count, seed):
     return images + torch.randn(count, 8, 5, 5, generator=random)
 
 
+def statistics(count, seed):
+    return np.random.default_rng(seed).normal(size=(count, SIZE))
+
+
 @pytest.fixture(scope="module")
 def fitted():
-    own = familiarity.fitted(familiarity.pooled(grids(400, 0)))
-    before = grids(400, 1)
+    own = familiarity.fitted(familiarity.pooled(grids(400, 0)), statistics(400, 0))
+    before = grids(1000, 1)
     after = before + 0.3 * torch.randn(before.shape, generator=torch.Generator().manual_seed(2))
-    return familiarity.with_thresholds(own, own.distances(before, after)), before, after
+    pairs = before, after, statistics(1000, 1), statistics(1000, 2)
+    return familiarity.with_thresholds(own, own.distances(*pairs)), pairs
+
+
+def reasons(own, *pairs):
+    return [own.reason(each) for each in own.distances(*pairs)]
 
 
 def test_the_thresholds_refuse_unfamiliar_pairs_and_few_others(fitted):
-    own, before, after = fitted
-    reasons = [own.reason(each) for each in own.distances(before, after)]
-    assert 0 < sum(reason is not None for reason in reasons) <= 0.02 * len(reasons)
-    assert {own.reason(each) for each in own.distances(before + 9, after + 9)} == {UNLIKE}
-    assert {own.reason(each) for each in own.distances(before, after + 9)} == {UNLIKE}
-    swapped = [own.reason(each) for each in own.distances(before, after.roll(1, 0))]
+    own, (before, after, first, second) = fitted
+    found = reasons(own, before, after, first, second)
+    assert sum(reason is not None for reason in found) <= 0.0075 * len(found)
+    for others in (
+        (before + 9, after + 9, first, second),
+        (before, after + 9, first, second),
+        (before, after, first + 9, second),
+        (before, after, first, second + 9),
+    ):
+        assert set(reasons(own, *others)) == {UNLIKE}
+    swapped = reasons(own, before, after.roll(1, 0), first, second)
     assert swapped.count(OTHER_SCENE) > 0.9 * len(swapped)
 
 
 def test_the_order_of_the_images_does_not_matter(fitted):
-    own, before, after = fitted
-    np.testing.assert_allclose(own.distances(before, after), own.distances(after, before), atol=1e-5)
+    own, (before, after, first, second) = fitted
+    distances = own.distances(before, after, first, second), own.distances(after, before, second, first)
+    np.testing.assert_allclose(*distances, atol=1e-5)
+
+
+def test_the_fall_separates_familiar_from_foreign_images(fitted):
+    own, pairs = fitted
+    familiar = own.distances(*pairs)
+    appearances = familiar[:, DISTANCES.index("appearance")]
+    assert own.probability(familiar).min() > 0.999  # before a fall is fitted
+    falling = own.with_fall(appearances, 3 * appearances)
+    assert own.appearance <= falling.appearance <= familiarity.WIDEST * own.appearance
+    assert np.median(falling.probability(familiar)) > 0.99
+    assert np.median(falling.probability(3 * familiar)) < 0.5
+    # images that are as near as the familiar ones say nothing
+    chances = own.with_fall(appearances, appearances).probability(familiar)
+    np.testing.assert_allclose(chances, familiarity.FAMILIAR, atol=0.01)
 
 
 def test_nan_is_refused(fitted):
-    assert fitted[0].reason([float("nan"), 0.0]) == UNLIKE
-    assert fitted[0].reason([0.0, float("nan")]) == OTHER_SCENE
+    assert fitted[0].reason([float("nan"), 0.0, 0.0]) == UNLIKE
+    assert fitted[0].reason([0.0, float("nan"), 0.0]) == UNLIKE
+    assert fitted[0].reason([0.0, 0.0, float("nan")]) == OTHER_SCENE

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from pipeline.confidence import calibration, measures, probability
+from pipeline.confidence.appearance import SIZE, Appearance
 from pipeline.confidence.calibration import FILE, Calibration
-from pipeline.confidence.familiarity import Familiarity
+from pipeline.confidence.familiarity import Fall, Familiarity
 from pipeline.confidence.probability import Logistic, Probability
 from pipeline.confidence.signals import NAMES
 from pipeline.io.errors import InputError
@@ -97,7 +98,15 @@ def made(**changes):
         "pairs": 100,
         "method": "logistic",
         "probability": Probability(change=logistic(), no_change=logistic()),
-        "familiarity": Familiarity(mean=[0.0, 0.0], deviation=[1.0, 1.0], unlike=2.0, scenes=0.5),
+        "familiarity": Familiarity(
+            mean=[0.0, 0.0],
+            deviation=[1.0, 1.0],
+            statistics=Appearance(mean=[0.0] * SIZE, deviation=[1.0] * SIZE, whitening=np.eye(SIZE).tolist()),
+            unlike=2.0,
+            appearance=1.5,
+            scenes=0.5,
+            fall=Fall(shift=1.0, slope=4.0),
+        ),
     }
     return Calibration(**(values | changes))
 
@@ -105,6 +114,18 @@ def made(**changes):
 def test_a_calibration_is_read_as_written(tmp_path):
     (tmp_path / FILE).write_text(made().model_dump_json())
     assert calibration.read(tmp_path / FILE, SHA) == made()
+
+
+@given(st.lists(st.floats(0, 50), min_size=2, max_size=9))
+def test_the_probability_falls_with_the_distance_of_the_appearance(appearances):
+    own = made()
+    rows = np.array([[0.0, value, 0.0] for value in sorted(appearances)])
+    signals, reports = np.zeros((len(rows), S)), np.ones(len(rows), bool)
+    chances = own.chances(signals, reports, rows)
+    alone = own.probability(signals, reports)
+    assert (np.diff(chances) <= 0).all()
+    assert ((chances >= 0) & (chances <= alone)).all()
+    np.testing.assert_array_equal(made(familiarity=None).chances(signals, reports, rows[:, :0]), alone)
 
 
 @pytest.mark.parametrize(
@@ -115,6 +136,12 @@ def test_a_calibration_is_read_as_written(tmp_path):
         (lambda own: own["probability"]["change"].update(weights=[1.0]), "regression"),
         (lambda own: own["probability"]["change"].update(deviation=[0.0] * S), "regression"),
         (lambda own: own["familiarity"].update(mean=[0.0]), "familiarity"),
+        (lambda own: own["familiarity"].update(appearance=0.0), "appearance"),
+        (lambda own: own["familiarity"]["fall"].update(slope=-1.0), "fall.slope"),
+        (lambda own: own["familiarity"]["statistics"]["whitening"].pop(), "familiarity"),
+        (lambda own: own["familiarity"]["statistics"]["whitening"][3].pop(), "familiarity"),
+        (lambda own: own["familiarity"]["statistics"].update(deviation=[0.0] * SIZE), "familiarity"),
+        (lambda own: own["familiarity"].pop("statistics"), "familiarity.statistics"),
         (lambda own: own.update(beam=0), "beam"),
         (lambda own: own.update(code="print()"), "code"),
         (lambda own: own["probability"].pop("no_change"), "probability.no_change"),

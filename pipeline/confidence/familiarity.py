@@ -11,7 +11,6 @@ cells stay similar. If the images show different scenes, most cells differ.
 B: pairs; C: channels; H, W: rows and columns of the grid.
 """
 
-from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -85,7 +84,7 @@ class Familiarity(Strict):
         )
         return np.stack([unlike, appearances, scenes_apart(before, after)], 1)
 
-    def reason(self, distances: Sequence[float]) -> str | None:
+    def reason(self, distances: np.ndarray) -> str | None:
         """Return the reason why a pair of images is refused, or None if it is accepted.
 
         `distances` are the pair's distances, in the order of DISTANCES. A pair is refused if one of them is

@@ -45,16 +45,19 @@ def draw(
     else:
         objects, view, captions = scene.before, scene.nonsemantic, grammar.no_change_captions(rng)
     effects_before, effects_after = effects.draw(settings.variation, 2, rng)
-    images = []
-    for side, *arguments in (
-        ("before", scene.before, scene.default, effects_before),
-        ("after", objects, view, effects_after),
-    ):
-        file = kept / dataset.key(settings) / f"{kind}-{number}-{side}.png" if kept else None
-        images.append(kept_image(file, partial(painted, settings, *arguments)))
+    folder = kept / dataset.key(settings) if kept else None
+
+    def image(
+        side: str, objects: tuple[scenes.SceneObject, ...], view: scenes.View, image_effects: Effects
+    ) -> bytes:
+        file = folder / f"{kind}-{number}-{side}.png" if folder else None
+        return kept_image(file, partial(painted, settings, objects, view, image_effects))
+
+    before = image("before", scene.before, scene.default, effects_before)
+    after = image("after", objects, view, effects_after)
     name, change = str(scene.number), TYPES[kind] if changed else NO_CHANGE
     pair = Pair(name, name, "test", "before", "after", tuple(captions), change, scene=scene.facts(changed))
-    return PairImages(images[0], images[1], pair)
+    return PairImages(before, after, pair)
 
 
 def kept_image(file: Path | None, render: Callable[[], bytes]) -> bytes:

@@ -17,10 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from commands import run
-from pipeline.cli.arguments import new_parser, parsed, real, to_read, whole, word
-from pipeline.datasets import readers
-from pipeline.datasets.manifest import read_pairs
-from pipeline.datasets.schema import SPLITS, Pair
+from pipeline.cli import pair_sources
+from pipeline.cli.arguments import new_parser, parsed, real, whole, word
 from pipeline.io.errors import InputError, printable
 from pipeline.io.outputs import file_to_write, write_json, write_json_lines, write_text
 from pipeline.io.records import read_record
@@ -41,13 +39,10 @@ BELOW = "how often the edited caption scores below the right one (1: always; equ
 def main() -> None:
     parser = new_parser("python -m commands.sensitivity", __doc__)
     add, source = parser.add_argument, parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--pairs", type=to_read, help="prepared pairs")
-    names = f"annotation files of a published dataset, without images; NAME: {', '.join(readers.READERS)}"
-    source.add_argument("--layout", type=word, nargs=2, metavar=("NAME", "FOLDER"), help=names)
+    pair_sources.add(parser, source)
     source.add_argument(
         "--fill", action="store_true", help=f"fill {PAGE} from {RESULTS}, and do nothing else"
     )
-    add("--split", choices=(*SPLITS, "all"), default="all", help="split of the pairs (default: all)")
     add("--scenes", type=whole(1, 1_000_000), default=1000, help="scenes to draw from the pairs (1000)")
     references = "score against the other references of a pair (default), or against the right caption itself"
     add("--against", choices=AGAINST, default="others", help=references)
@@ -55,7 +50,6 @@ def main() -> None:
     add("--key", type=word, help="key or column of these scores, if there are several (such as score)")
     add("--without-spice", action="store_true", help="leave out SPICE, which takes minutes")
     add("--timeout", type=real(1.0, 1_000_000.0), default=3600.0, help="seconds for a run of Java (3600)")
-    add("--name", type=word, help="name of the dataset in --out (default: of the file or layout)")
     add("--write", type=file_to_write, help="JSON lines to write: id, caption and references of each caption")
     add("--out", type=file_to_write, help="the matrix to write, JSON")
     add("--figure", type=file_to_write, help="an SVG file to write: the matrix of kept shares")
@@ -63,7 +57,7 @@ def main() -> None:
     if arguments.fill:
         fill()
         return
-    name, pairs = _pairs(arguments)
+    name, pairs = pair_sources.read(arguments)
     captions = edited_captions.of_pairs(pairs, arguments.scenes, arguments.against)
     if arguments.write:
         write_json_lines(arguments.write, edited_captions.lines(captions))
@@ -75,18 +69,6 @@ def main() -> None:
     if arguments.figure:
         write_text(arguments.figure, svg_file(partial(figure.draw, result), figure.size(result)))
     _show(result)
-
-
-def _pairs(arguments: Namespace) -> tuple[str, list[Pair]]:
-    if arguments.layout:
-        name, folder = arguments.layout
-        pairs = readers.read(name, Path(folder))
-    else:
-        name, pairs = arguments.pairs.stem, read_pairs(arguments.pairs)
-    chosen = [pair for pair in pairs if arguments.split in ("all", pair.split) and pair.captions]
-    if not chosen:
-        raise InputError(f"{name} has no pair of the split {arguments.split}; choose another split")
-    return arguments.name or name, chosen
 
 
 def _scores(captions: EditedCaptions, arguments: Namespace) -> dict[str, np.ndarray]:

@@ -40,9 +40,9 @@ def main() -> None:
         [label, *(number(values[metric]) for metric in METRICS)]
         for label, values in (("one annotator", scores), ("best constant", scores[CONSTANT]))
     ]
-    title = f"{name}: scores × 100 of {scores['pairs']:,} pairs with several references"
+    count = f"{scores['pairs']:,} pairs with several references"
     caption = printable(f"best constant caption: “{scores[CONSTANT]['caption']}”")
-    show([Table(title, ["", *METRICS], rows, [caption])])
+    show([Table(f"{name}: scores × 100", ["", *METRICS], rows, [count, caption])])
 
 
 if __name__ == "__main__":

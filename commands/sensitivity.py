@@ -95,10 +95,10 @@ def _show(result: Matrix) -> None:
 
 
 def fill(folder: Path = RESULTS, page: Path = PAGE) -> None:
-    """Fill the tables of a page from the matrices in a folder, and draw the figures next to the page.
+    """Fill the tables of a page from the matrices in a folder, and draw its figures next to the page.
 
-    A file tabletop.json fills the blocks "tabletop kept wrong", "tabletop below right" and so on, and draws
-    sensitivity-tabletop.svg.
+    A file tabletop.json fills the blocks "tabletop kept wrong", "tabletop below right" and so on. It draws
+    sensitivity-tabletop.svg, if the page shows it.
     """
     tables = {}
     for path in sorted(folder.glob("*.json")):
@@ -108,8 +108,9 @@ def fill(folder: Path = RESULTS, page: Path = PAGE) -> None:
                 tables[f"{path.stem} {name} {part}"] = matrix.table(result, name, wrong)
         for metric in result.metrics if result.kinds else ():
             tables[f"{path.stem} kinds {metric}"] = matrix.kinds_table(result, metric)
-        drawing = svg_file(partial(figure.draw, result), figure.size(result))
-        write_text(page.parent / f"sensitivity-{path.stem}.svg", drawing)
+        drawing = f"sensitivity-{path.stem}.svg"
+        if drawing in page.read_text(encoding="utf-8"):
+            write_text(page.parent / drawing, svg_file(partial(figure.draw, result), figure.size(result)))
     if not tables:
         raise InputError(f"{folder} has no matrix; {REMEDY}")
     write_text(page, pages.filled(page, tables))

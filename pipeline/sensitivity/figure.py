@@ -19,11 +19,11 @@ def draw(matrix: Matrix, axes: Axes) -> None:
     wrong = [row for row in matrix.rows if row.is_wrong]
     rows: list[Row | None] = [*wrong, None, *(row for row in matrix.rows if not row.is_wrong)]
     for y, row in enumerate(rows):
-        for x, cell in enumerate(row.metrics.values() if row else ()):
-            if cell.kept is not None and row is not None:
-                hue, share = WRONG if row.is_wrong else RIGHT, min(1.0, max(0.0, cell.kept.value))
+        for x, name in enumerate(matrix.metrics if row else ()):
+            if row is not None and (kept := row.metrics[name].kept) is not None:
+                hue, share = WRONG if row.is_wrong else RIGHT, min(1.0, max(0.0, kept.value))
                 axes.fill([x, x + 1, x + 1, x], [y, y, y + 1, y + 1], color=hue, alpha=0.75 * share, lw=0)
-                axes.text(x + 0.5, y + 0.55, short(cell.kept.value), ha="center", va="center", fontsize=6.5)
+                axes.text(x + 0.5, y + 0.55, short(kept.value), ha="center", va="center", fontsize=6.5)
     axes.set_xlim(0, len(matrix.metrics))
     axes.set_ylim(len(rows), 0)
     labels = [x + 0.5 for x in range(len(matrix.metrics))]

@@ -62,13 +62,9 @@ class Matrix(BaseModel):
     against: str  # references that the captions are scored against: "others" or "itself"
     scenes: int
     captions: int
+    metrics: list[str]  # in the order of the table's columns
     rows: list[Row]
     kinds: list[Row]
-
-    @property
-    def metrics(self) -> list[str]:
-        """Names of the metrics."""
-        return [*self.rows[0].metrics]
 
 
 @dataclass(frozen=True)
@@ -101,6 +97,7 @@ def of_scores(
         against=against,
         scenes=captions.scenes,
         captions=len(captions.scored),
+        metrics=[*scores],
         rows=made[: len(rows)],
         kinds=made[len(rows) :],
     )
@@ -161,7 +158,7 @@ def table(matrix: Matrix, name: str, wrong: bool) -> Table:
     """Return a table of the numbers `name` ("kept" or "below") for wrong, or for right, edits."""
     headings = ["wrong" if wrong else "right", "cases", *matrix.metrics]
     rows = [
-        [row.edit, f"{row.cases:,}", *(_printed(getattr(cell, name)) for cell in row.metrics.values())]
+        [row.edit, f"{row.cases:,}", *(_printed(getattr(row.metrics[one], name)) for one in matrix.metrics)]
         for row in matrix.rows
         if row.is_wrong is wrong
     ]

@@ -96,6 +96,7 @@ def test_a_collapsed_model_is_named_below_the_table_and_in_the_files(tmp_path, c
     assert (summary["pairs"], summary["left_out"], summary["distinct_captions"]) == (18, 0, 2)
     assert summary["commonest_share"] == 1.0
     assert metrics["scored"]["references_sha256"].startswith(summary["references_sha256"])
+    assert table_notes.WORDS_ONLY in printed.replace("\n", " ")
     varied = {key: f"{text} {key}" for key, text in said.items()}
     (tmp_path / "captions").write_text(json.dumps(varied))
     succeed(tmp_path, "score --captions captions --pairs pairs --out other.json")

@@ -136,7 +136,7 @@ class Source:
         return self.random.sample([*values], len(values))
 
 
-NOTHING_SAID = Said(*[""] * 8, kind=NO_CHANGE)
+NOTHING_SAID = Said("", "", "", "", "", "", "", "", NO_CHANGE)
 """The parts of a caption of no change."""
 Make = Callable[[Source, Said], Iterator[str]]
 """Yields the captions that an edit can make."""

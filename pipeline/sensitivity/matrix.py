@@ -83,7 +83,8 @@ def of_scores(
     for case in captions.cases:
         by_edit[case.edit].append(case)
         by_kinds[case.kinds].append(case)
-    order = [*dict.fromkeys(edit.name for edit in (*EDITS, *text_edits.EDITS))]
+    names = [*(edit.name for edit in EDITS), *(edit.name for edit in text_edits.EDITS)]
+    order = [*dict.fromkeys(names)]
     rows = [
         _Group(name, own[0].is_wrong, ("", ""), own)
         for name, own in sorted(by_edit.items(), key=lambda each: order.index(each[0]))

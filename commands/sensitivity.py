@@ -4,10 +4,11 @@ python -m commands.sensitivity --pairs data/pairs/tabletop.jsonl --figure matrix
 python -m commands.sensitivity --layout spot_the_diff data/raw/spot_the_diff
 python -m commands.sensitivity --pairs PAIRS --write captions.jsonl      captions for other programs to score
 python -m commands.sensitivity --pairs PAIRS --scores LLM scores.jsonl   with the scores of such a program
-python -m commands.sensitivity --fill                                    fill the tables of docs/evaluation.md
+python -m commands.sensitivity --fill                                    fill the tables of the documentation
 
 A caption is compared with an edited caption of the same pair, against the same references. If the dataset has
-no grammar, words are exchanged by a small table. One sentence per metric says what it does not see.
+no grammar, words are exchanged by a small table. One sentence per metric says what it does not see. The results
+are in docs/evaluation.md, "What each metric cannot see".
 """
 
 from argparse import Namespace

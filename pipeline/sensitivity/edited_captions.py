@@ -76,7 +76,7 @@ def of_pairs(pairs: Sequence[Pair], scenes: int, against: Against) -> EditedCapt
         captions = _of_texts(pairs, against)
     captions.scenes = len({case.scene_id for case in captions.cases})
     if not captions.cases:
-        needs = "several references, or --against itself" if against == "others" else "captions in English"
+        needs = "several references, or --against itself" if against == "others" else "captions with words"
         raise InputError(f"no caption of these pairs can be edited; name pairs with {needs}")
     return captions
 

@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from pipeline.scoring.reference_files import has_word
+
 NUMBERS = ("two", "three", "four", "five")
 
 
@@ -114,12 +116,12 @@ def replaced(table: Mapping[str, str]) -> Make:
 
 def same(caption: str, captions: Sequence[str], elsewhere: str) -> str | None:
     """Return the caption, if it has a word."""
-    return caption if any(map(str.isalnum, caption)) else None
+    return caption if has_word([caption]) else None
 
 
 def written(caption: str, captions: Sequence[str], elsewhere: str) -> str | None:
     """Return the caption with a capital letter and a full stop; in lower case without one if it has both."""
-    text = caption.strip()
+    text = caption.strip() if has_word([caption]) else ""
     other = f"{text[:1].upper()}{text[1:].rstrip('.')}."
     return (other if other != text else text[:1].lower() + text[1:].rstrip(".")) if text else None
 

@@ -111,13 +111,13 @@ def test_a_table_of_words_changes_each_word(table):
     make = text_edits.replaced(words)
     for word, other in words.items():
         assert make(f"x {word} y", (), "") == f"x {other} y"
-        assert make(f"x{word}y", (), "") is None
+        assert " " in word or make(f"x{word}y", (), "") is None
 
 
 def test_pairs_that_cannot_be_edited_are_refused():
     with pytest.raises(InputError, match="several references"):
         of_pairs(texts(["a car is gone"]), 9, "others")
-    with pytest.raises(InputError, match="in English"):
+    with pytest.raises(InputError, match="captions with words"):
         of_pairs(texts(["?"]), 9, "itself")
 
 

@@ -7,8 +7,8 @@ python -m commands.sensitivity --pairs PAIRS --scores LLM scores.jsonl   with th
 python -m commands.sensitivity --fill                                    fill the tables of the documentation
 
 A caption is compared with an edited caption of the same pair, against the same references. If the dataset has
-no grammar, words are exchanged by a small table. One sentence per metric says what it does not see. The results
-are in docs/evaluation.md, "What each metric cannot see".
+no grammar, words are exchanged by a small table. One sentence per metric says what it does not see. Results:
+docs/evaluation.md, "What each metric cannot see".
 """
 
 from argparse import Namespace
@@ -98,8 +98,8 @@ def _show(result: Matrix) -> None:
 def fill(folder: Path = RESULTS, page: Path = PAGE) -> None:
     """Fill the tables of a page from the matrices in a folder, and draw its figures next to the page.
 
-    A file tabletop.json fills the blocks "tabletop kept wrong", "tabletop below right" and so on. It draws
-    sensitivity-tabletop.svg, if the page shows it.
+    A file tabletop.json fills the blocks "tabletop kept wrong", "tabletop below right", "tabletop of METEOR",
+    "tabletop kinds METEOR" and so on. It draws sensitivity-tabletop.svg, if the page shows it.
     """
     tables = {}
     for path in sorted(folder.glob("*.json")):
@@ -107,7 +107,8 @@ def fill(folder: Path = RESULTS, page: Path = PAGE) -> None:
         for name in ("kept", "below"):
             for wrong, part in ((True, "wrong"), (False, "right")):
                 tables[f"{path.stem} {name} {part}"] = matrix.table(result, name, wrong)
-        for metric in result.metrics if result.kinds else ():
+        for metric in result.metrics:
+            tables[f"{path.stem} of {metric}"] = matrix.metric_table(result, metric)
             tables[f"{path.stem} kinds {metric}"] = matrix.kinds_table(result, metric)
         drawing = f"sensitivity-{path.stem}.svg"
         if drawing in page.read_text(encoding="utf-8"):

@@ -166,6 +166,22 @@ def table(matrix: Matrix, name: str, wrong: bool) -> Table:
     return Table("", headings, rows)
 
 
+def metric_table(matrix: Matrix, metric: str) -> Table:
+    """Return a table of both numbers of a metric for all edits, with their 95 % intervals over scenes."""
+    cells = [(row, row.metrics[metric]) for row in matrix.rows]
+    rows = [
+        [
+            row.edit,
+            "yes" if row.is_wrong else "no",
+            f"{row.cases:,}",
+            cell.kept.printed if cell.kept else NONE,
+            cell.below.printed,
+        ]
+        for row, cell in cells
+    ]
+    return Table(metric, ["caption", "wrong", "cases", "kept", "below"], rows, texts=2)
+
+
 def kinds_table(matrix: Matrix, metric: str) -> Table:
     """Return a table of the share that a metric keeps if one kind of change is stated instead of another."""
     names = [*dict.fromkeys(row.kinds[0] for row in matrix.kinds)]

@@ -91,6 +91,8 @@ def test_tables_sentences_and_figure(scored):
     assert len(said) == len(made.metrics)
     assert "truth, free English sees every mistake; it accepts every right caption." in said
     assert all(row.edit in said[-2] for row in made.rows if row.is_wrong)
+    of_blind = matrix.metric_table(made, "blind")
+    assert {tuple(row[3:]) for row in of_blind.rows} == {("1.00 (1.00 to 1.00)", ".50 (.50 to .50)")}
     kinds = matrix.kinds_table(made, "blind")
     assert {row[0] for row in kinds.rows} == {*kinds.headings[1:]}
     drawing = svg_file(lambda axes: figure.draw(made, axes), figure.size(made))

@@ -11,8 +11,8 @@ KEYS = (conditions.KEY, repetition.OVERALL, repetition.CHANGED, BEST, BEST_CHANG
 """Keys of metrics.json from which the lines are made."""
 WARNING = "warning: "
 WORDS_ONLY = (
-    "these metrics compare words: SPICE hardly tells added from gone, and METEOR takes gone and moved for synonyms; "
-    'see docs/evaluation.md, "What each metric cannot see"'
+    "these metrics compare words: SPICE hardly tells added from gone, and METEOR takes gone and moved for "
+    'synonyms; see docs/evaluation.md, "What each metric cannot see"'
 )
 """Line for scores without any that judges the truth of captions."""
 SHOWN_DIGITS = 12  # of the hash of the references

@@ -1,6 +1,7 @@
 """constant@dataset: choose one caption on the validation pairs, and score it on the test pairs.
 
-The chosen caption is written as the caption of every test pair.
+The chosen caption is written as the caption of every test pair. If pairs have several references, one of them
+is scored against the others, too: the human baseline.
 """
 
 import sys
@@ -11,8 +12,9 @@ from pipeline.datasets import manifest
 from pipeline.datasets.schema import SPLITS, of_split
 from pipeline.io.errors import InputError, printable
 from pipeline.io.outputs import file_to_write, write_json
-from pipeline.scoring import constant_baseline, results, run_files
+from pipeline.scoring import constant_baseline, human_baseline, results, run_files
 from pipeline.scoring.conditions import Conditions, Scope
+from pipeline.scoring.constant_baseline import HUMAN
 from pipeline.scoring.tokenizer import OF_SCORES
 from stages import run
 
@@ -59,6 +61,8 @@ def main() -> None:
     scored_as = Conditions(tokeniser=OF_SCORES[tokeniser][0], reader="strict")
     scope = Scope(scored_as, arguments.pairs.name)
     metrics = results.metrics_of(scores, truth, {}, prepared.references, scope)
+    if human := results.rounded(human_baseline.scores(test, timeout, tokeniser)):
+        metrics[HUMAN] = human
     results.write_metrics(arguments.out, metrics, arguments.summary, hashes)
     print(f"{arguments.dataset}: {caption!r}, validation CIDEr-D {cider_d:.3f}")
 

@@ -21,7 +21,8 @@ from pipeline.reporting import tables
 from pipeline.scoring import attention_localisation, results, run_files, scored_files, table_notes
 from pipeline.scoring.attention_localisation import Localisation
 from pipeline.scoring.conditions import Conditions, Scope
-from pipeline.scoring.corpus import Scores, score
+from pipeline.scoring.corpus import TOTAL, Scores, score
+from pipeline.scoring.metric_names import AGREES, TRUE
 from pipeline.scoring.results import Correctness
 from pipeline.scoring.scored_files import Scored
 from pipeline.scoring.sentences import STRICT
@@ -59,7 +60,10 @@ def main() -> None:
         )
     hashes = run_files.hashes_of_scored(vars(arguments))
     results.write_metrics(arguments.out, metrics, arguments.summary, hashes)
-    _show(scores, truth, table_notes.of_metrics(metrics))
+    notes = table_notes.of_metrics(metrics)
+    if not {TRUE, AGREES} & scores.subsets[TOTAL].keys():
+        notes.append(table_notes.WORDS_ONLY)
+    _show(scores, truth, notes)
 
 
 def _scored(arguments: argparse.Namespace, pairs: list[Pair], others: list[str]) -> Scored:

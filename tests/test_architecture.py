@@ -14,7 +14,7 @@ STAGES = yaml.load((ROOT / "dvc.yaml").read_text(), yaml.CSafeLoader)["stages"]
 # a package imports only packages that follow it in this list
 LAYERS = """
     stages commands
-    cli results study demo publishing probe captioning confidence reporting statistics training
+    cli results study demo publishing probe captioning confidence sensitivity reporting statistics training
     free_english negatives scoring authors_checkpoints decoding weights features tabletop
     datasets compute text config io
     pipeline models

@@ -15,7 +15,7 @@ from pipeline.reporting.paper_results import Published, PublishedRetrieval
 from pipeline.reporting.retrieval_results import DIRECTIONS, FIGURES, Figures, factor, printed
 from pipeline.reporting.tables import NONE, Table, number
 from pipeline.results.own_records import recorded
-from pipeline.scoring import metric_names, repetition, table_notes
+from pipeline.scoring import metric_names, table_notes
 from pipeline.scoring.metric_names import ACCURACY, AGREES, CIDER, METEOR, PLACES, PRINTED, TRUE
 from pipeline.scoring.subsets import subsets
 from pipeline.statistics import pair_scores
@@ -117,7 +117,7 @@ def _score_notes(root: Path, planned: Sequence[Planned]) -> list[str]:
     warnings = [
         f"{name}: {text}"
         for name, of_run in metrics.items()
-        for text in repetition.warnings(of_run.described)
+        for text in table_notes.warnings(of_run.described)
     ]
     return [*dict.fromkeys(shared), *warnings]
 

@@ -9,6 +9,9 @@ import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain
+from typing import Any
+
+import numpy as np
 
 from pipeline.datasets.schema import Pair, of_split
 from pipeline.io.errors import InputError
@@ -17,6 +20,9 @@ from pipeline.scoring.tokenizer import OF_SCORES, one_line
 
 CANDIDATES, SEARCHED = 100, 300  # sentences and pairs in the search of best_of_references
 BEST, BEST_CHANGED = "best_constant", "best_constant_changed"  # keys of metrics.json
+HUMAN, CONSTANT = "human", "constant"  # key of the constant's metrics.json, and of that entry
+LEAD, MARGIN = "lead", "lead_margin"  # of the scored captions over the best constant, in CIDEr-D; its 95 %
+LEAST_PAIRS = 10  # with fewer, no lead is within noise or beyond it
 
 
 def choose(pairs: Sequence[Pair], candidates: int, timeout: float, tokeniser: str) -> tuple[str, float]:
@@ -71,6 +77,35 @@ def best_of_references(references: Mapping[str, list[str]]) -> str:
     cider = CiderD(dict.fromkeys(searched, candidates[0]), own_references, counted({}, own_references))
     scores = dict(zip(candidates, cider.of_constants(candidates), strict=True))
     return max(candidates, key=scores.__getitem__)
+
+
+def lead(scores: np.ndarray, constant: np.ndarray) -> dict[str, float]:
+    """Return the mean lead of the captions over the constant caption, and half its 95 % interval.
+
+    scores, constant: CIDEr-D of each pair's caption, and of the constant caption, (pairs,)
+
+    The result is {} for fewer than LEAST_PAIRS pairs.
+    """
+    if len(scores) < LEAST_PAIRS:
+        return {}
+    leads = scores - constant
+    return {LEAD: float(leads.mean()), MARGIN: float(1.96 * leads.std(ddof=1) / np.sqrt(len(leads)))}
+
+
+def warnings(metrics: Mapping[str, Any]) -> list[str]:
+    """Return a list with a warning if the captions are not better than the best constant caption; else [].
+
+    `metrics` is the content of a metrics.json. The changed pairs decide, if they are known: one sentence is
+    right for all unchanged pairs.
+    """
+    key = BEST_CHANGED if BEST_CHANGED in metrics else BEST
+    constant = metrics.get(key, {})
+    if LEAD not in constant or constant[LEAD] > constant[MARGIN]:
+        return []
+    among = "among the changed pairs, " if key == BEST_CHANGED else ""
+    lead, margin = 100 * constant[LEAD], 100 * constant[MARGIN]
+    where = f"{'below' if lead < -margin else 'within noise of'} the best constant caption"
+    return [f"{among}the captions are {where}: CIDEr-D {lead:+.1f} ± {margin:.1f}"]
 
 
 def most_frequent(pairs: Sequence[Pair], count: int) -> list[str]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from pipeline.io.errors import InputError, listed
 from pipeline.scoring import conditions, java, meteor, metrics, repetition, spice, tokenizer
-from pipeline.scoring.constant_baseline import BEST, BEST_CHANGED, best_of_references
+from pipeline.scoring.constant_baseline import BEST, BEST_CHANGED, best_of_references, lead
 from pipeline.scoring.meteor import from_statistics
 
 TOTAL = "total"
@@ -180,9 +180,10 @@ def _python_scores(
     of_total = cider.scores(range(len(references)))
     rows = {key: row for row, key in enumerate(references)}
     scored: dict[str, Values] = {}
+    ciders: dict[str, np.ndarray] = {}
     for name, members in subsets.items():
         subset = [rows[key] for key in members]
-        of_subset = of_total if name == TOTAL else cider.scores(subset)
+        of_subset = ciders[name] = of_total if name == TOTAL else cider.scores(subset)
         scored[name] = {f"BLEU-{n}": value for n, value in enumerate(metrics.bleu(counts[subset].sum(0)), 1)}
         scored[name] |= {"METEOR": None}
         scored[name] |= {metric: _mean(values[subset]) for metric, values in means.items()}
@@ -203,6 +204,7 @@ def _python_scores(
         cider.set_captions(dict.fromkeys(references, constant.caption))
         own_references = {key: references[key] for key in constant.members}
         sums = metrics.bleu_counts(constant.captions, own_references, grams).sum(0)
+        of_constant = cider.scores([rows[key] for key in constant.members])
         constant_scores[name] = {
             "caption": constant.caption,
             **{f"BLEU-{n}": value for n, value in enumerate(metrics.bleu(sums), 1)},
@@ -210,7 +212,8 @@ def _python_scores(
                 metric: _mean(of_pairs(constant.captions, own_references))
                 for metric, of_pairs in metrics.MEANS.items()
             },
-            "CIDEr-D": _mean(cider.scores([rows[key] for key in constant.members])),
+            "CIDEr-D": _mean(of_constant),
+            **lead(ciders[TOTAL if name == BEST else "change"], of_constant),
         }
     return scored, pairs, constant_scores
 

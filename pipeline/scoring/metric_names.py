@@ -57,17 +57,21 @@ def summary(metrics: Mapping[str, Any]) -> dict[str, Any]:
     """Return the content of summary.json for `metrics`, the content of a metrics.json.
 
     It has the scores in SHOWN, except unknown ones, the numbers of pairs and of distinct captions, and the
-    hash of the references. A metrics.json of an earlier version has only the scores.
+    hash of the references. A metrics.json of an earlier version has only the scores, or lacks the number of
+    captions without words.
     """
     scores = {**metrics, **metrics["total"], **of_parts(metrics)}
     shown = {name: scores[name] for name in SHOWN if scores.get(name) is not None}
     if "scored" not in metrics:
         return shown
     scored, repeated = metrics["scored"], metrics.get("repetition_changed", metrics["repetition"])
-    return shown | {
+    shown |= {
         "pairs": scored["pairs"],
         "left_out": scored["left_out"],
         "references_sha256": scored["references_sha256"][:16],
         "distinct_captions": metrics["distinct_captions"],
         "commonest_share": repeated["share"],
     }
+    if "without_words" in metrics["repetition"]:
+        shown["without_words"] = metrics["repetition"]["without_words"]
+    return shown

@@ -16,12 +16,16 @@ OVERALL, CHANGED = "repetition", "repetition_changed"  # keys of metrics.json
 
 @dataclass(frozen=True)
 class Repetition:
-    """Numbers of pairs and of distinct captions, and the commonest caption with its share of the pairs."""
+    """Numbers of pairs, of distinct captions, and of captions without a word.
+
+    `commonest` is the commonest caption, with its share of the pairs.
+    """
 
     pairs: int
     distinct: int
     commonest: str
     share: float
+    without_words: int
 
     @property
     def fault(self) -> str | None:
@@ -37,18 +41,19 @@ class Repetition:
 
     @property
     def sentence(self) -> str:
-        """Distinct captions, and the commonest caption with its share."""
+        """Distinct captions, the commonest caption with its share, and captions without a word if any."""
         caption = f"“{self.commonest}”" if self.commonest else "one without a word"
+        empty = f"; {self.without_words:,} without a word" if self.without_words else ""
         return (
             f"distinct captions: {self.distinct:,} of {self.pairs:,} pairs; "
-            f"commonest: {caption}, {100 * self.share:.1f} % of the pairs"
+            f"commonest: {caption}, {100 * self.share:.1f} % of the pairs{empty}"
         )
 
 
 def of_captions(captions: Sequence[str]) -> Repetition:
     """Return how often captions are repeated. Of equally common captions, the first is the commonest."""
     ((commonest, count),) = Counter(captions).most_common(1)
-    return Repetition(len(captions), len(set(captions)), commonest, count / len(captions))
+    return Repetition(len(captions), len(set(captions)), commonest, count / len(captions), captions.count(""))
 
 
 def described(captions: Mapping[str, str], subsets: Mapping[str, Sequence[str]]) -> dict[str, Any]:
@@ -70,7 +75,13 @@ def read(metrics: Mapping[str, Any]) -> list[Repetition]:
     """
     entries = [metrics[key] for key in (OVERALL, CHANGED) if key in metrics]
     return [
-        Repetition(int(entry["pairs"]), int(entry["distinct"]), entry["commonest"], entry["share"])
+        Repetition(
+            int(entry["pairs"]),
+            int(entry["distinct"]),
+            entry["commonest"],
+            entry["share"],
+            int(entry.get("without_words", 0)),
+        )
         for entry in entries
     ]
 

@@ -3,13 +3,18 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline.scoring import conditions, repetition
-from pipeline.scoring.constant_baseline import BEST, BEST_CHANGED
+from pipeline.scoring import conditions, constant_baseline, repetition
+from pipeline.scoring.constant_baseline import BEST, BEST_CHANGED, CONSTANT, HUMAN
 from pipeline.scoring.metric_names import CORPUS
 
-KEYS = (conditions.KEY, repetition.OVERALL, repetition.CHANGED, BEST, BEST_CHANGED)
+KEYS = (conditions.KEY, repetition.OVERALL, repetition.CHANGED, BEST, BEST_CHANGED, HUMAN)
 """Keys of metrics.json from which the lines are made."""
 WARNING = "warning: "
+WORDS_ONLY = (
+    "these metrics compare words: SPICE hardly tells added from gone, and METEOR takes gone and moved for "
+    'synonyms; see docs/evaluation.md, "What each metric cannot see"'
+)
+"""Line for scores without any that judges the truth of captions."""
 SHOWN_DIGITS = 12  # of the hash of the references
 
 
@@ -29,20 +34,38 @@ def of_scope(metrics: Mapping[str, Any]) -> list[str]:
 
 
 def of_captions(metrics: Mapping[str, Any]) -> list[str]:
-    """Return the lines on repeated captions, and a warning if there are too many."""
+    """Return the lines on repeated captions, and warnings: too many, or no better than a constant."""
     repetitions = repetition.read(metrics)
     lines = [each.sentence for each in repetitions]
     if len(lines) == 2:
         lines[1] = f"changed pairs: {lines[1]}"
-    return [*lines, *(f"{WARNING}{text}" for text in repetition.warnings(metrics))]
+    return [*lines, *(f"{WARNING}{text}" for text in warnings(metrics))]
+
+
+def warnings(metrics: Mapping[str, Any]) -> list[str]:
+    """Return warnings about captions that repeat too often, or are no better than the best constant."""
+    return [*repetition.warnings(metrics), *constant_baseline.warnings(metrics)]
 
 
 def of_constants(metrics: Mapping[str, Any]) -> list[str]:
-    """Return the lines on the best constant captions of the references, with their scores × 100."""
+    """Return the lines on the best constant captions of the references, with their scores × 100.
+
+    The line of one annotator has the best constant caption of the same references next to it.
+    """
     lines = []
     for key, of in ((BEST, "all pairs"), (BEST_CHANGED, "changed pairs")):
         if constant := metrics.get(key):
-            names = [name for name in ("BLEU-1", *CORPUS) if constant.get(name) is not None]
-            scores = ", ".join(f"{name} {100 * constant[name]:.1f}" for name in names)
-            lines.append(f"best constant caption, {of}: “{constant['caption']}” ({scores})")
+            lines.append(f"best constant caption, {of}: {_constant(constant)}")
+    if human := metrics.get(HUMAN):
+        of = f"one reference against the other references of its pair, {int(human['pairs']):,} pairs"
+        lines.append(f"{of}: {_scores(human)}; best constant caption there: {_constant(human[CONSTANT])}")
     return lines
+
+
+def _constant(constant: Mapping[str, Any]) -> str:
+    return f"“{constant['caption']}” ({_scores(constant)})"
+
+
+def _scores(scores: Mapping[str, Any]) -> str:
+    names = [name for name in ("BLEU-1", *CORPUS) if scores.get(name) is not None]
+    return ", ".join(f"{name} {100 * scores[name]:.1f}" for name in names)

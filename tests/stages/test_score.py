@@ -19,7 +19,7 @@ from pipeline.datasets.manifest import Manifest
 from pipeline.datasets.schema import ChangedObject, Look, Pair, Placed, SceneFacts, images_of, write_pairs
 from pipeline.decoding import attention_maps
 from pipeline.decoding.attention_maps import Attended
-from pipeline.scoring import meteor
+from pipeline.scoring import meteor, table_notes
 from pipeline.scoring.attention_localisation import MEASURES
 from tests import light_meteor, project_params
 from tests.running import ROOT, stage
@@ -240,6 +240,7 @@ def test_a_table_and_warnings_are_printed(folder: Path) -> None:
     assert header[:5] == [*JUDGED, "readable", "BLEU-1"]
     assert "shape named correctly: 100.0 %" in said
     assert "size named correctly: never named" in said
+    assert table_notes.WORDS_ONLY not in said  # truth is known
 
 
 def test_a_split_without_pairs_and_an_unknown_dataset_are_refused(tmp_path: Path, refused) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pipeline.datasets.schema import Pair, write_pairs
 from pipeline.scoring import repetition, table_notes
-from pipeline.scoring.constant_baseline import best_of_references
+from pipeline.scoring.constant_baseline import best_of_references, lead
 from pipeline.scoring.metrics import CiderD, cider_d, counted
 from tests import project_params
 from tests.running import succeed
@@ -91,14 +91,58 @@ def test_a_collapsed_model_is_named_below_the_table_and_in_the_files(tmp_path, c
     assert metrics["best_constant_changed"]["caption"] == "a ball moved"
     assert metrics["best_constant_changed"]["CIDEr-D"] == metrics["change"]["CIDEr-D"]
     assert metrics["best_constant_changed"]["BLEU-4"] == metrics["change"]["BLEU-4"]
-    assert metrics["repetition"] == {"pairs": 18, "distinct": 2, "commonest": "a ball moved", "share": 0.5}
+    counts = {"pairs": 18, "distinct": 2, "commonest": "a ball moved", "share": 0.5, "without_words": 0}
+    assert metrics["repetition"] == counts
     assert (summary["pairs"], summary["left_out"], summary["distinct_captions"]) == (18, 0, 2)
     assert summary["commonest_share"] == 1.0
     assert metrics["scored"]["references_sha256"].startswith(summary["references_sha256"])
+    assert table_notes.WORDS_ONLY in printed.replace("\n", " ")
     varied = {key: f"{text} {key}" for key, text in said.items()}
     (tmp_path / "captions").write_text(json.dumps(varied))
     succeed(tmp_path, "score --captions captions --pairs pairs --out other.json")
     assert table_notes.WARNING not in capsys.readouterr().out
+
+
+def of_model(texts: list[str], references: dict[str, list[str]]) -> dict[str, object]:
+    """Return the entries of metrics.json for a model's captions."""
+    captions = dict(zip(references, texts, strict=True))
+    best = best_of_references(references)
+    grams = counted({"": best} | captions, references)
+    own, constant = (
+        CiderD(each, references, grams).scores(range(len(references)))
+        for each in (captions, dict.fromkeys(references, best))
+    )
+    return {"best_constant": {"caption": best, **lead(own, constant)}}
+
+
+REFERENCES = {str(n): [f"the {'red' if n % 2 else 'blue'} ball {n % 5} is gone"] for n in range(40)}
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        ([own[0] for own in REFERENCES.values()], None),
+        (["the red ball 1 is gone"] * 40, "within noise of"),
+        (["the ball is gone"] * 40, "below"),
+        (["x"] * 39 + ["the red ball 1 is gone"], "below"),
+    ],
+)
+def test_captions_that_are_no_better_than_a_constant_give_a_warning(texts, said):
+    lines = table_notes.of_captions(of_model(texts, REFERENCES))
+    assert [line.split("are ")[1].split(" the best")[0] for line in lines] == ([said] if said else [])
+
+
+def test_few_pairs_say_nothing_about_a_constant():
+    few = dict([*REFERENCES.items()][:9])
+    assert table_notes.of_captions(of_model(["x"] * 9, few)) == []
+
+
+def test_captions_without_a_word_are_counted():
+    described = repetition.described({"a": "", "b": "", "c": "gone"}, {"change": ["a", "c"]})
+    assert [entry["without_words"] for entry in described.values()] == [2, 1]
+    first, second, *_ = table_notes.of_captions(json.loads(json.dumps(described)))
+    assert first.endswith("; 2 without a word")
+    assert second.endswith("; 1 without a word")
 
 
 def test_pairs_that_alternate_are_all_searched():

@@ -1,0 +1,1 @@
+"""Measure what caption metrics cannot see: captions with one mistake, and true captions in other words."""

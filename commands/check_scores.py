@@ -21,7 +21,7 @@ from pipeline.io.records import checked
 from pipeline.scoring import conditions
 from pipeline.scoring.metric_names import of_parts
 
-RUNS, OLD = "results/runs", "results/cells"  # OLD: name of the folder in earlier versions
+RUNS = "results/runs"
 FILE = "metrics.json"
 Score = Annotated[FiniteFloat, Strict()]  # Python's JSON reader accepts NaN, which compares as False
 RERUN = "run `dvc repro score constant` to make it"
@@ -74,7 +74,7 @@ def fallen_scores(revision: str, tolerance: Mapping[str, float]) -> tuple[list[s
 def _check_conditions(before: Any, source: str, now: Any, file: str) -> None:
     """Raise InputError if two metrics.json were scored with other tokenisers, references or numbers of pairs.
 
-    A condition that one of them does not state, because an earlier version wrote it, is not compared.
+    A condition that one of them does not state is not compared.
     """
     words = {"tokeniser": "tokenisers", "pairs": "numbers of pairs", conditions.HASH: "references"}
     values = conditions.stated(before), conditions.stated(now)
@@ -88,10 +88,9 @@ def _check_conditions(before: Any, source: str, now: Any, file: str) -> None:
 
 
 def _committed(revision: str) -> list[Path]:
-    for folder in (RUNS, OLD):
-        listed = _git("ls-tree", "-r", "-z", "--name-only", f"{revision}^{{commit}}", "--", folder)
-        if paths := [Path(name) for name in listed.split("\0") if Path(name).name == FILE]:
-            return paths
+    listed = _git("ls-tree", "-r", "-z", "--name-only", f"{revision}^{{commit}}", "--", RUNS)
+    if paths := [Path(name) for name in listed.split("\0") if Path(name).name == FILE]:
+        return paths
     raise InputError(f"{revision} has no {RUNS}/…/{FILE}; name a revision whose scores are committed")
 
 

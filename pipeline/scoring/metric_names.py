@@ -57,12 +57,10 @@ def summary(metrics: Mapping[str, Any]) -> dict[str, Any]:
     """Return the content of summary.json for `metrics`, the content of a metrics.json.
 
     It has the scores in SHOWN, except unknown ones, the numbers of pairs and of distinct captions, and the
-    hash of the references. A metrics.json of an earlier version has only the scores.
+    hash of the references.
     """
     scores = {**metrics, **metrics["total"], **of_parts(metrics)}
     shown = {name: scores[name] for name in SHOWN if scores.get(name) is not None}
-    if "scored" not in metrics:
-        return shown
     scored, repeated = metrics["scored"], metrics.get("repetition_changed", metrics["repetition"])
     return shown | {
         "pairs": scored["pairs"],

@@ -60,8 +60,8 @@ class ScoredPair(BaseModel):
     agrees: bool | None = None  # with the references, if the scene is unknown
     faults: str | None = None  # the false parts of the caption, as letters of truth.FAULTS
     caption: str = ""
-    scored: Conditions | None = None  # None in files of earlier versions
-    references: str | None = None  # hash of the pair's references; None in files of earlier versions
+    scored: Conditions
+    references: str  # hash of the pair's references
 
 
 VALUES: dict[str, Callable[[ScoredPair], Any]] = {
@@ -121,20 +121,11 @@ def _known(texts: Sequence[str | None]) -> tuple[str, ...]:
 
 
 def read_pairs(path: Path) -> list[ScoredPair]:
-    """Read a pairs.jsonl. Raises InputError if it is missing or was not written by stages.score.
-
-    A file of an earlier version has no conditions. They are then those that metrics.json in its folder
-    states.
-    """
+    """Read a pairs.jsonl. Raises InputError if it is missing or was not written by stages.score."""
     run_files.check_per_pair(path)
     pairs = list(read_records(path, ScoredPair, REMEDY, "pair_id", extra="ignore"))
     if not pairs:
         raise InputError(f"{path} has no pairs; remove it and {REMEDY} again")
-    if any(pair.scored is None for pair in pairs):
-        tokeniser, references = run_files.stated_conditions(path)
-        if tokeniser is not None:
-            scored = Conditions(tokeniser=tokeniser)
-            pairs = [pair.model_copy(update={"scored": scored, "references": references}) for pair in pairs]
     return pairs
 
 

@@ -106,17 +106,6 @@ def test_the_revision_is_compared_and_not_the_index(repository, check):
     assert check("--against", "HEAD~1")[0] == 1
 
 
-def test_scores_of_a_revision_with_the_old_folder_name(repository, check):
-    git(repository, "mv", "results/runs", "results/cells")
-    git(repository, "commit", "--quiet", "-m", "an earlier version")
-    git(repository, "mv", "results/cells", "results/runs")
-    assert check()[0] == 0
-    write(repository, RUNS[1], TREE | {"change_accuracy": 0.1})
-    code, _, said = check()
-    assert code == 1
-    assert said[0].startswith(f"{RUNS[1]}: change_accuracy")
-
-
 NAMED = f"results/runs/{RUNS[2]}/metrics.json"
 
 
@@ -179,6 +168,6 @@ def test_scores_under_other_conditions_are_not_compared(repository, mistake, cha
     assert f"results/runs/{RUNS[1]}/metrics.json" in said
 
 
-def test_a_condition_that_an_earlier_version_did_not_state_is_not_compared(repository, check):
+def test_a_condition_that_one_file_does_not_state_is_not_compared(repository, check):
     write(repository, RUNS[1], TREE | {"scorers": {"tokenizer": "ptb"}, "scored": SCORED})
     assert check()[0] == 0

@@ -224,7 +224,7 @@ def test_a_file_that_would_unpack_to_more_than_the_limit_is_not_unpacked(package
     assert f"would unpack to more than {largest - 1:,} bytes" in refused(lambda: PairCaptioner.load(out))
 
 
-def test_a_package_may_be_zipped_by_hand_and_have_the_earlier_name_of_the_weights(package, tmp_path):
+def test_a_package_may_be_zipped_by_hand_and_have_the_name_of_trained_weights(package, tmp_path):
     (package / "model.safetensors").rename(package / "weights.safetensors")
     for place in (package, zipped(package, tmp_path / "it.zip")):
         assert PairCaptioner.load(place).trained.vocabulary == 76

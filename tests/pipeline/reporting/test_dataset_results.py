@@ -8,7 +8,7 @@ import pytest
 from pipeline.io.errors import InputError
 from pipeline.io.records import checked
 from pipeline.reporting import dataset_results, overview_table, page
-from tests.report_lab import make_study
+from tests.report_lab import make_study, write_hashed
 
 RUN = "results/runs/tabletop/scorer/2"
 FIRST = "results/runs/tabletop/scorer/1"
@@ -103,8 +103,8 @@ def test_every_test_pair_needs_its_caption(study):
 def test_a_score_of_the_table_must_be_a_number(study, value):
     path = study[0] / RUN / "metrics.json"
     tree = json.loads(path.read_text())
-    tree["total"]["METEOR"] = "HERE"
-    path.write_text(json.dumps(tree).replace('"HERE"', value))
+    tree["total"]["METEOR"] = json.loads(value)
+    write_hashed(path, tree)
     with pytest.raises(InputError, match=f"{RUN}/metrics.json"):
         dataset_results.read(*study)
 
@@ -113,7 +113,7 @@ def test_scores_that_were_not_computed_are_left_out(study):
     path = study[0] / RUN / "metrics.json"
     tree = json.loads(path.read_text())
     total = tree["total"] | {"SPICE": "unavailable (no jar)"}
-    path.write_text(json.dumps({"total": total, "scorers": tree["scorers"]}))
+    write_hashed(path, {"total": total, "scorers": tree["scorers"]})
     metrics = dataset_results.read(*study)[0].runs[-1].metrics
     assert metrics.overall == {}
     assert list(metrics.subsets) == ["total"]
@@ -130,7 +130,7 @@ def describe(root, run, **changes):
     tree = json.loads(path.read_text())
     constant = {"caption": "it is gone", "BLEU-1": 0.5, "CIDEr-D": 0.125}
     tree |= {"scored": SCORED | changes, "repetition": REPEATED, "best_constant": constant}
-    path.write_text(json.dumps(tree))
+    write_hashed(path, tree)
 
 
 def test_lines_below_the_table_name_pairs_left_out_and_repeated_captions(study):

@@ -19,7 +19,6 @@ from pipeline.io.errors import InputError, printable
 from pipeline.io.inputs import json_of, read_json
 from pipeline.io.records import checked
 from pipeline.scoring import conditions
-from pipeline.scoring.metric_names import of_parts
 
 RUNS = "results/runs"
 FILE = "metrics.json"
@@ -101,14 +100,13 @@ def _scores(tree: Any, source: str, tolerance: Mapping[str, float]) -> dict[str,
     source: name of the metrics.json in error messages
     tolerance: its keys are the names of the scores to be checked. A name without a score is left out.
 
-    A name can also be a score of some pairs only, such as "true_changes": the share of true captions of
+    A name can also be a score of some pairs only, such as "true/changed": the share of true captions of
     changed pairs. The score of all pairs ("true") can hide a loss on changed pairs, if the model says
     "no change" more often. Raises InputError if `tree` is not the content of a metrics.json.
     """
     if not isinstance(tree, dict) or not isinstance(tree.get("total"), dict):
         raise InputError(f"{source} is no metrics.json: it lacks the key total; {RERUN} again")
-    subsets = {name: subset for name, subset in tree.items() if isinstance(subset, dict)}
-    all_scores = tree | tree["total"] | of_parts(subsets)
+    all_scores = tree | tree["total"]
     scores = {name: all_scores[name] for name in tolerance if all_scores.get(name) is not None}
     return checked(dict[str, Score], scores, source, f"{RERUN} again")
 

@@ -22,6 +22,7 @@ from pipeline.scoring import attention_localisation, results, run_files, scored_
 from pipeline.scoring.attention_localisation import Localisation
 from pipeline.scoring.conditions import Conditions, Scope
 from pipeline.scoring.corpus import Scores, score
+from pipeline.scoring.metric_names import BY_CHANGE, TOTAL
 from pipeline.scoring.results import Correctness
 from pipeline.scoring.scored_files import Scored
 from pipeline.scoring.sentences import STRICT
@@ -139,8 +140,12 @@ def _against_references(scored: Scored, arguments: argparse.Namespace) -> tuple[
 
 
 def _show(scores: Scores, truth: Correctness, notes: Sequence[str]) -> None:
-    headings = ["", *(name.replace("/", " ") for name in scores.subsets["total"])]
-    rows = [[name, *map(tables.number, values.values())] for name, values in scores.subsets.items()]
+    columns = [name for name in scores.subsets[TOTAL] if name not in BY_CHANGE]  # these are shares of subsets
+    headings = ["", *(name.replace("/", " ") for name in columns)]
+    rows = [
+        [name, *(tables.number(values[column]) for column in columns)]
+        for name, values in scores.subsets.items()
+    ]
     lines = []
     if truth.change_accuracy is not None:
         lines.append(f"change/no-change accuracy: {_percent(truth.change_accuracy)}")

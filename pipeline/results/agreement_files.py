@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, model_validator
 
 from pipeline.datasets.schema import Pair
 from pipeline.io.errors import InputError
@@ -18,9 +18,11 @@ from pipeline.io.records import read_records
 from pipeline.results.metric_agreement import MetricAgreement, agreement_of, within_run
 from pipeline.scoring.caption_files import read_scores
 from pipeline.scoring.conditions import Conditions
-from pipeline.scoring.metric_names import CIDER, ROUGE_L
+from pipeline.scoring.metric_names import CIDER
+from pipeline.scoring.metrics import MEANS
 from pipeline.statistics.evidence import Array, Evidence, alike, same_pairs
 
+METRICS = (*MEANS, CIDER)  # metrics with a score per caption, in files of stages.score
 REMEDY = "write it with python -m commands.judge --out, or python -m stages.score --per-pair"
 
 
@@ -28,18 +30,24 @@ class Line(BaseModel):
     """One line of an agreement file: the verdict on the caption of a pair.
 
     `changed` says whether the pair has a change, and is None if this is unknown. `true` says whether
-    the caption is correct, and is None if the caption was not judged. The scores `rouge_l` and
-    `cider_d`, and the conditions of these scores, are there if stages.score wrote the file.
+    the caption is correct, and is None if the caption was not judged. The scores, and their conditions, are
+    there if stages.score wrote the file.
     """
 
     pair_id: str
     scene_id: str | None = None
     changed: bool | None
     true: bool | None
-    rouge_l: float | None = Field(default=None, alias="ROUGE-L")
-    cider_d: float | None = Field(default=None, alias="CIDEr-D")
+    scores: dict[str, float | None]  # metrics in METRICS
     scored: Conditions | None = None
     references: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _collect_scores(cls, line: Any) -> Any:
+        return (
+            line | {"scores": {name: line.get(name) for name in METRICS}} if isinstance(line, dict) else line
+        )
 
 
 @dataclass(frozen=True)
@@ -112,16 +120,16 @@ def of_files(
 
 
 def of_verdicts(runs: Sequence[Run]) -> list[MetricAgreement]:
-    """Return how well ROUGE-L and CIDEr-D agree with the truth of the captions in `runs`.
+    """Return how well the metrics in METRICS agree with the truth of the captions in `runs`.
 
     Only judged captions of changed pairs are used. A metric is left out if one of these captions has no
     score of this metric. Raises InputError if two runs were scored under different conditions.
     """
     agreements: list[MetricAgreement] = []
-    if all(line.cider_d is not None for run in runs for line in run.judged):
+    if all(line.scores[CIDER] is not None for run in runs for line in run.judged):
         alike({str(run.file): run.evidence for run in runs})
-    for name, key in ((ROUGE_L, "rouge_l"), (CIDER, "cider_d")):
-        values: list[list[Any]] = [[getattr(line, key) for line in run.judged] for run in runs]
+    for name in METRICS:
+        values: list[list[Any]] = [[line.scores[name] for line in run.judged] for run in runs]
         if all(value is not None for scores in values for value in scores):
             agreements.append(_agreement(name, runs, [np.array(scores, float) for scores in values]))
     return agreements

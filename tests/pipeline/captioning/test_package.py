@@ -106,7 +106,7 @@ def test_the_card_has_truth_by_kind_of_change(scored, tmp_path):
         "| true | 30.0 | 10.0 | 70.0 | 98.0 |",
         "| true or ambiguous | 50.0 | – | 90.0 | 98.0 |",
     ]
-    assert "| true, changed | 30.0 | no sd: one seed |" in card
+    assert "| true/changed | 30.0 | no sd: one seed |" in card
 
 
 def test_a_card_of_one_seed_and_a_card_without_scores(scored, tmp_path):
@@ -188,8 +188,8 @@ def test_hubs_parse_the_shipped_package():
     assert (card.data.license, card.data.datasets) == ("mit", ["tabletop"])
     values = {result.metric_name: result.metric_value for result in card.data.eval_results}
     assert values["CIDEr-D"] == pytest.approx(100 * own["own"]["CIDEr-D"], abs=0.005)
-    assert values["true, changed"] == pytest.approx(100 * own["own"]["true_changes"], abs=0.005)
-    assert values["true, unchanged"] == pytest.approx(100 * own["truth"]["no_change"]["true"], abs=0.005)
+    assert values["true/changed"] == pytest.approx(100 * own["own"]["true/changed"], abs=0.005)
+    assert values["true/unchanged"] == pytest.approx(100 * own["truth"]["no_change"]["true"], abs=0.005)
     trained = trained_model.load(SHIPPED)[1]
     assert json.loads((SHIPPED / "config.json").read_text()) == package.config(trained)
 

@@ -51,7 +51,7 @@ class Line(BaseModel):
 
 
 @dataclass(frozen=True)
-class Run:
+class JudgedRun:
     """The judged captions of a run, and its model."""
 
     model: str
@@ -81,19 +81,19 @@ class Run:
         return np.array([bool(line.true) for line in self.judged])
 
 
-def read_run(path: Path, model: str | None = None) -> Run:
+def read_run(path: Path, model: str | None = None) -> JudgedRun:
     """Read the verdicts of a run. Raises InputError for a file without judged captions of changed pairs.
 
     model: name of the run's model, the same for all its seeds; None: the file's path is the name
     """
     file = path / "pairs.jsonl" if path.is_dir() else path
-    run = Run(model or str(file), file, list(read_records(file, Line, REMEDY, "pair_id", "ignore")))
+    run = JudgedRun(model or str(file), file, list(read_records(file, Line, REMEDY, "pair_id", "ignore")))
     if not run.judged:
         raise InputError(f"{file} has no judged caption of a changed pair; {REMEDY}")
     return run
 
 
-def check_pairs(runs: Sequence[Run]) -> None:
+def check_pairs(runs: Sequence[JudgedRun]) -> None:
     """Raise InputError if the runs have different pairs. The pairs decide the runs' shares of truth."""
     ids = [[line.pair_id for line in run.lines] for run in runs]
     for run, pair_ids in zip(runs[1:], ids[1:], strict=True):
@@ -101,7 +101,7 @@ def check_pairs(runs: Sequence[Run]) -> None:
 
 
 def of_files(
-    name: str, runs: Sequence[Run], files: Sequence[Path], key: str | None = None
+    name: str, runs: Sequence[JudgedRun], files: Sequence[Path], key: str | None = None
 ) -> MetricAgreement:
     """Return how well the metric `name` agrees with truth. `files` has a file of scores for each run.
 
@@ -119,7 +119,7 @@ def of_files(
     return _agreement(name, runs, scores_of_runs)
 
 
-def of_verdicts(runs: Sequence[Run]) -> list[MetricAgreement]:
+def of_verdicts(runs: Sequence[JudgedRun]) -> list[MetricAgreement]:
     """Return how well the metrics in METRICS agree with the truth of the captions in `runs`.
 
     Only judged captions of changed pairs are used. A metric is left out if one of these captions has no
@@ -135,8 +135,8 @@ def of_verdicts(runs: Sequence[Run]) -> list[MetricAgreement]:
     return agreements
 
 
-def _agreement(name: str, runs: Sequence[Run], scores_of_runs: Sequence[Array]) -> MetricAgreement:
-    by_model = defaultdict[str, list[tuple[Run, Array]]](list)
+def _agreement(name: str, runs: Sequence[JudgedRun], scores_of_runs: Sequence[Array]) -> MetricAgreement:
+    by_model = defaultdict[str, list[tuple[JudgedRun, Array]]](list)
     for run, run_scores in zip(runs, scores_of_runs, strict=True):
         by_model[run.model].append((run, run_scores))
     groups = [*by_model.values()]

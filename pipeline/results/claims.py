@@ -13,7 +13,7 @@ from pipeline.statistics.comparisons import Comparison, compare_all
 
 
 @dataclass(frozen=True)
-class Claim:
+class PaperClaim:
     """A paper's claim that the model `better` beats the model `worse` (values of Records.name)."""
 
     source: str
@@ -23,7 +23,7 @@ class Claim:
 
 FILE = Path(__file__).with_name("claims.yaml")
 CLAIMS = tuple(
-    Claim(source, *models)
+    PaperClaim(source, *models)
     for source, claims in yaml.safe_load(FILE.read_text(encoding="utf-8")).items()
     for models in claims
 )
@@ -45,10 +45,10 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ClaimVerdict:
     """Result of checking one claim of a paper on one dataset, with a Finding for each metric."""
 
-    claim: Claim
+    claim: PaperClaim
     dataset: str
     seeds: int  # number of seeds of the model with fewer seeds
     findings: dict[str, Finding]  # metric of CLAIMED -> finding
@@ -59,7 +59,7 @@ class Verdict:
         return any(finding.result in (HOLDS, FAILS) for finding in self.findings.values())
 
 
-def verdicts(records: Records) -> list[Verdict]:
+def verdicts(records: Records) -> list[ClaimVerdict]:
     """Return a verdict on each claim whose two models have records.
 
     A metric decides a claim if all of these conditions are met:
@@ -83,7 +83,7 @@ def verdicts(records: Records) -> list[Verdict]:
         comparison = comparisons[claim.better, claim.worse]
         seeds = min(len(better), len(worse))
         findings = {metric: _finding(better, worse, comparison[metric], seeds) for metric in CLAIMED}
-        all_verdicts.append(Verdict(claim, records.dataset, seeds, findings))
+        all_verdicts.append(ClaimVerdict(claim, records.dataset, seeds, findings))
     return all_verdicts
 
 

@@ -8,7 +8,7 @@ from pipeline.datasets.schema import CHANGE_TYPES
 from pipeline.reporting.score_table import Column, means, printed
 from pipeline.reporting.tables import NONE, Table
 from pipeline.results import false_words, seed_spread
-from pipeline.results.claims import Finding, Verdict, verdicts
+from pipeline.results.claims import ClaimVerdict, Finding, verdicts
 from pipeline.results.metric_agreement import CIDER_CHANGED, MetricAgreement, metric_agreements
 from pipeline.results.record_tables import Records
 from pipeline.scoring.metric_names import (
@@ -134,7 +134,7 @@ def _parts(title: str, groups: Sequence[Records], parts: Sequence[str], metric: 
     return Table(title, ["model", *headings], rows)
 
 
-def _claims(title: str, claim_verdicts: Sequence[Verdict]) -> Table:
+def _claims(title: str, claim_verdicts: Sequence[ClaimVerdict]) -> Table:
     headings = [text for metric in CLAIMED for text in (heading(metric), "", "over seeds")]
     rows = [
         [

@@ -32,9 +32,7 @@ help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
 
 repro: .venv/ready ## the main job: render, extract, train, decode, score, report; cached
-	@python -m commands.check_lock
 	dvc repro
-	@python -m commands.check_lock
 	@python -m stages.report --show
 
 demo: .venv/ready ## open a page in your browser that captions new scenes or your own two images

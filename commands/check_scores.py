@@ -19,9 +19,8 @@ from pipeline.io.errors import InputError, printable
 from pipeline.io.inputs import json_of, read_json
 from pipeline.io.records import checked
 from pipeline.scoring import conditions
-from pipeline.scoring.metric_names import of_parts
 
-RUNS, OLD = "results/runs", "results/cells"  # OLD: name of the folder in earlier versions
+RUNS = "results/runs"
 FILE = "metrics.json"
 Score = Annotated[FiniteFloat, Strict()]  # Python's JSON reader accepts NaN, which compares as False
 RERUN = "run `dvc repro score constant` to make it"
@@ -74,7 +73,7 @@ def fallen_scores(revision: str, tolerance: Mapping[str, float]) -> tuple[list[s
 def _check_conditions(before: Any, source: str, now: Any, file: str) -> None:
     """Raise InputError if two metrics.json were scored with other tokenisers, references or numbers of pairs.
 
-    A condition that one of them does not state, because an earlier version wrote it, is not compared.
+    A condition that one of them does not state is not compared.
     """
     words = {"tokeniser": "tokenisers", "pairs": "numbers of pairs", conditions.HASH: "references"}
     values = conditions.stated(before), conditions.stated(now)
@@ -88,10 +87,9 @@ def _check_conditions(before: Any, source: str, now: Any, file: str) -> None:
 
 
 def _committed(revision: str) -> list[Path]:
-    for folder in (RUNS, OLD):
-        listed = _git("ls-tree", "-r", "-z", "--name-only", f"{revision}^{{commit}}", "--", folder)
-        if paths := [Path(name) for name in listed.split("\0") if Path(name).name == FILE]:
-            return paths
+    listed = _git("ls-tree", "-r", "-z", "--name-only", f"{revision}^{{commit}}", "--", RUNS)
+    if paths := [Path(name) for name in listed.split("\0") if Path(name).name == FILE]:
+        return paths
     raise InputError(f"{revision} has no {RUNS}/…/{FILE}; name a revision whose scores are committed")
 
 
@@ -102,14 +100,13 @@ def _scores(tree: Any, source: str, tolerance: Mapping[str, float]) -> dict[str,
     source: name of the metrics.json in error messages
     tolerance: its keys are the names of the scores to be checked. A name without a score is left out.
 
-    A name can also be a score of some pairs only, such as "true_changes": the share of true captions of
+    A name can also be a score of some pairs only, such as "true/changed": the share of true captions of
     changed pairs. The score of all pairs ("true") can hide a loss on changed pairs, if the model says
     "no change" more often. Raises InputError if `tree` is not the content of a metrics.json.
     """
     if not isinstance(tree, dict) or not isinstance(tree.get("total"), dict):
         raise InputError(f"{source} is no metrics.json: it lacks the key total; {RERUN} again")
-    subsets = {name: subset for name, subset in tree.items() if isinstance(subset, dict)}
-    all_scores = tree | tree["total"] | of_parts(subsets)
+    all_scores = tree | tree["total"]
     scores = {name: all_scores[name] for name in tolerance if all_scores.get(name) is not None}
     return checked(dict[str, Score], scores, source, f"{RERUN} again")
 

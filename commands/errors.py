@@ -22,9 +22,9 @@ from pipeline.io.errors import InputError, printable
 from pipeline.io.outputs import file_to_write, write_text
 from pipeline.reporting.figures import svg_file
 from pipeline.reporting.tables import Table, show
-from pipeline.results import false_words, own_records, record_comparisons, records
+from pipeline.results import false_words, own_records, record_tables, records
 from pipeline.results.false_words import Faults
-from pipeline.results.record_comparisons import Group
+from pipeline.results.record_tables import Records
 from pipeline.results.results_figures import draw_faults, of_bars
 from pipeline.scoring import results
 from pipeline.scoring.caption_files import read_results
@@ -55,17 +55,22 @@ def main() -> None:
 
 def _faults_of_records(own: bool) -> list[Faults]:
     tree = read_tree(Path("params.yaml"))
-    groups: list[Group] = []
+    datasets: list[Records] = []
     for dataset in params.load().tabletop.viewpoint:
         if own:
-            groups += own_records.read(Path(), tree, dataset)[0]
+            datasets.append(own_records.read(Path(), tree, dataset)[0])
         else:
-            groups += record_comparisons.read(Path(), dataset)
-    if not groups:
+            datasets.append(record_tables.read(Path(), dataset))
+    known = [dataset for dataset in datasets if len(dataset)]
+    if not known:
         missing = f"record of this params.yaml in {records.OWN}" if own else f"record in {records.FOLDER}"
         raise InputError(f"there is no {missing}; run a study, or name finished runs")
-    several = len({group.dataset for group in groups}) > 1
-    return [false_words.of_group(group, group.dataset * several) for group in groups]
+    several = len(known) > 1
+    return [
+        false_words.of_group(group, dataset.dataset * several)
+        for dataset in known
+        for group in dataset.groups()
+    ]
 
 
 def _faults_of_run(path: Path) -> Faults:

@@ -7,7 +7,7 @@ python -m commands.results --own    a page in results/own, from your own records
 In the pages in docs, only the blocks between `<!-- table: NAME -->` and `<!-- end -->` change.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from commands import run
@@ -16,8 +16,8 @@ from pipeline.config import params
 from pipeline.config.params import read_tree
 from pipeline.io.errors import InputError
 from pipeline.io.outputs import write_text
-from pipeline.results import own_records, pages, record_comparisons, records, results_figures
-from pipeline.results.record_comparisons import Group
+from pipeline.results import own_records, pages, record_tables, records, results_figures
+from pipeline.results.record_tables import Records
 from pipeline.results.results_tables import tables
 
 WRITTEN = (Path("docs/results.md"), Path("docs/results_details.md"))  # hand-written, except for tables
@@ -41,8 +41,7 @@ def main() -> None:
         return
     tree = read_tree(Path("params.yaml"))
     for dataset in params.load().tabletop.viewpoint:
-        groups = record_comparisons.read(Path(), dataset)
-        own_records.check(Path(), tree, dataset, [record for group in groups for record in group.records])
+        own_records.check(Path(), tree, dataset, record_tables.read(Path(), dataset).runs["record"])
     write()
 
 
@@ -53,13 +52,13 @@ def write(folder: Path = DOCS) -> None:
     name of the table is printed.
     """
     settings = params.load()
-    groups_by_dataset = {name: record_comparisons.read(Path(), name) for name in settings.tabletop.viewpoint}
-    named_tables = tables(groups_by_dataset, settings)
+    datasets = {name: record_tables.read(Path(), name) for name in settings.tabletop.viewpoint}
+    named_tables = tables(datasets, settings)
     texts = {name: pages.filled(DOCS / name, named_tables) for name in PAGES}
-    results_figures.write(folder, [*groups_by_dataset.values()], settings)
+    results_figures.write(folder, [*datasets.values()], settings)
     for name, text in texts.items():
         write_text(folder / name, text)
-    _print(folder, groups_by_dataset)
+    _print(folder, datasets)
     names_on_pages = [name for text in texts.values() for name in pages.blocks(text)]
     if missing_tables := [
         name for name, table in named_tables.items() if table.rows and name not in names_on_pages
@@ -74,28 +73,26 @@ def write_own() -> None:
     """
     settings = params.load()
     tree = read_tree(Path("params.yaml"))
-    groups_by_dataset: dict[str, list[Group]] = {}
+    datasets: dict[str, Records] = {}
     left_out: list[Path] = []
     for dataset in settings.tabletop.viewpoint:
-        groups, other_paths = own_records.read(Path(), tree, dataset)
-        groups_by_dataset |= {dataset: groups} if groups else {}
+        own, other_paths = own_records.read(Path(), tree, dataset)
+        datasets |= {dataset: own} if len(own) else {}
         left_out += other_paths
     if left_out:
         print(f"left out: {len(left_out)} own record(s) with other settings or data, such as {left_out[0]}")
-    if not groups_by_dataset:
+    if not datasets:
         raise InputError(f"{records.OWN} has no record for the page; run a study with this params.yaml")
-    figures = results_figures.write(OWN, [*groups_by_dataset.values()], settings)
+    figures = results_figures.write(OWN, [*datasets.values()], settings)
     sections = [
-        f"## {table.title}\n\n{table.markdown}"
-        for table in tables(groups_by_dataset, settings).values()
-        if table.rows
+        f"## {table.title}\n\n{table.markdown}" for table in tables(datasets, settings).values() if table.rows
     ]
     write_text(OWN / PAGES[0], "\n".join([OWN_PAGE, *(f"{figure}\n" for figure in figures), *sections]))
-    _print(OWN, groups_by_dataset)
+    _print(OWN, datasets)
 
 
-def _print(folder: Path, groups_by_dataset: Mapping[str, Sequence[Group]]) -> None:
-    runs = sum(len(group.records) for groups in groups_by_dataset.values() for group in groups)
+def _print(folder: Path, datasets: Mapping[str, Records]) -> None:
+    runs = sum(map(len, datasets.values()))
     print(f"{folder / PAGES[0]}: {runs} runs")
 
 

@@ -1,6 +1,6 @@
 """report: make one self-contained page with score tables, learning curves and a gallery of the runs.
 
-python -m stages.report --out FOLDER    write index.html, scores.json, and the tables of `dvc plots show`
+python -m stages.report --out FOLDER    write index.html, scores.csv, and the tables of `dvc plots show`
 python -m stages.report --show          print the score table of the written report
 """
 
@@ -13,7 +13,7 @@ from pipeline.io.outputs import Contents, replacing, write_json, write_text
 from pipeline.reporting import dataset_results, dvc_plots, overview_table, tables
 from stages import run
 
-PAGE, SCORES = "index.html", "scores.json"
+PAGE = "index.html"
 CONTENTS = Contents("report")
 FOLDER = Path("results/report")
 
@@ -39,23 +39,24 @@ def write(out: Path) -> None:
 
     everything = params.load()
     results = dataset_results.read(Path(), everything)
-    records = overview_table.records(results)
-    html = page.render(results, records, everything)
+    html = page.render(results, everything)
     with replacing(out, CONTENTS) as folder:
         write_text(folder / PAGE, html)
-        write_json(folder / SCORES, records)
+        write_text(folder / overview_table.SCORES, overview_table.text_of(results))
+        notes = {result.dataset: overview_table.notes(result) for result in results}
+        write_json(folder / overview_table.NOTES, notes)
         for name, rows in dvc_plots.tables(results).items():
             write_json(folder / name, rows)
 
 
 def show(out: Path) -> None:
     """Print the score table of each dataset, and the path of the page in the report's folder `out`."""
-    records = overview_table.read(out / SCORES)
-    for dataset in dict.fromkeys(record["dataset"] for record in records):
-        rows = overview_table.rows(records, dataset)
+    all_scores, notes_of = overview_table.read(out)
+    for dataset, scores in all_scores.groupby("dataset", sort=False):
         title = f"{dataset}: scores × 100, as papers print them"
-        notes = [printable(note) for note in overview_table.notes(records, dataset)]
-        tables.show([overview_table.table(title, overview_table.columns(rows), rows, notes)])
+        notes = [printable(note) for note in notes_of.get(str(dataset), ())]
+        columns = overview_table.columns(scores)
+        tables.show([overview_table.table(title, columns, scores, notes, each_seed=True)])
     print(printable(f"with images and curves: {out / PAGE}"))
 
 

@@ -21,8 +21,8 @@ from pipeline.reporting import tables
 from pipeline.scoring import attention_localisation, results, run_files, scored_files, table_notes
 from pipeline.scoring.attention_localisation import Localisation
 from pipeline.scoring.conditions import Conditions, Scope
-from pipeline.scoring.corpus import TOTAL, Scores, score
-from pipeline.scoring.metric_names import AGREES, TRUE
+from pipeline.scoring.corpus import Scores, score
+from pipeline.scoring.metric_names import AGREES, BY_CHANGE, TOTAL, TRUE
 from pipeline.scoring.results import Correctness
 from pipeline.scoring.scored_files import Scored
 from pipeline.scoring.sentences import STRICT
@@ -143,8 +143,12 @@ def _against_references(scored: Scored, arguments: argparse.Namespace) -> tuple[
 
 
 def _show(scores: Scores, truth: Correctness, notes: Sequence[str]) -> None:
-    headings = ["", *(name.replace("/", " ") for name in scores.subsets["total"])]
-    rows = [[name, *map(tables.number, values.values())] for name, values in scores.subsets.items()]
+    columns = [name for name in scores.subsets[TOTAL] if name not in BY_CHANGE]  # these are shares of subsets
+    headings = ["", *(name.replace("/", " ") for name in columns)]
+    rows = [
+        [name, *(tables.number(values[column]) for column in columns)]
+        for name, values in scores.subsets.items()
+    ]
     lines = []
     if truth.change_accuracy is not None:
         lines.append(f"change/no-change accuracy: {_percent(truth.change_accuracy)}")

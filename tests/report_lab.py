@@ -14,6 +14,7 @@ from pipeline.datasets.manifest import Manifest
 from pipeline.datasets.schema import Pair, images_of, of_split, write_pairs
 from pipeline.decoding import attention_maps
 from pipeline.decoding.attention_maps import Attended
+from pipeline.io.content_hashes import with_hashes
 from pipeline.scoring.subsets import subsets
 from tests import project_params
 from tests.scored import SCORED
@@ -43,7 +44,7 @@ def make_study(
     write_published(root / "data/published")
     for name in names:
         pairs = make_data(root, name)
-        write_json(root / "results/runs" / name / "constant/metrics.json", metrics(pairs, 0.25))
+        write_hashed(root / "results/runs" / name / "constant/metrics.json", metrics(pairs, 0.25))
         still = captions(pairs, lambda _: "no change")
         write_json(root / "results/runs" / name / "constant/captions.json", still)
         for place, model in enumerate(models):
@@ -72,7 +73,7 @@ def make_cell(root: Path, name: str, model: str, seed: int, pairs: list[Pair], s
         return f"{'nothing has changed' if still else 'the ball moved'}, says {model} {seed}"
 
     folder = root / "results/runs" / name / model / str(seed)
-    write_json(folder / "metrics.json", metrics(pairs, score))
+    write_hashed(folder / "metrics.json", metrics(pairs, score))
     write_json(folder / "captions.json", captions(pairs, said))
     write_lines(folder / "pairs.jsonl", [scored(pair, said(pair), score) for pair in pairs])
     looked = {pair.pair_id: attended(said(pair), place, model) for place, pair in enumerate(pairs)}
@@ -98,7 +99,7 @@ def make_retrieval(folder: Path, pairs: list[Pair], score: float) -> None:
     ways = dict.fromkeys(("text_to_pair", "text_to_pair_shared", "pair_to_text"), each)
     chance = {"R@1": 0.1, "R@5": 0.5, "R@10": 1.0, "MdR": 5.5, "MnR": 5.5}
     counted = {"ties": "strict", "pairs": len(changed), "sentences": 10 * len(changed)}
-    write_json(folder / "retrieval.json", counted | ways | {"chance": chance})
+    write_hashed(folder / "retrieval.json", counted | ways | {"chance": chance})
     write_lines(folder / "retrieved.jsonl", [{"pair_id": pair.pair_id} for pair in changed])
 
 
@@ -173,6 +174,11 @@ def captions(pairs: list[Pair], said: Callable[[Pair], str]) -> list[dict[str, s
 
 def write_lines(path: Path, values: list[Any]) -> None:
     path.write_text("".join(f"{json.dumps(value)}\n" for value in values))
+
+
+def write_hashed(path: Path, record: dict[str, Any]) -> None:
+    """Write a record with its own hash, in place of the hash that it had."""
+    write_json(path, with_hashes(record, {}))
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from unittest.mock import patch
 
-from pipeline.reporting import figures, overview_table, page
+from pipeline.reporting import figures, page
 from pipeline.statistics.pair_scores import ScoredPair
 from tests.report_lab import attended
 
@@ -50,7 +50,7 @@ class Reader(HTMLParser):
 
 
 def render(results, params):
-    return page.render(results, overview_table.records(results), params)
+    return page.render(results, params)
 
 
 def undrawn(results, params):

@@ -17,7 +17,6 @@ RUN_BY = {
     "python -m commands.annotators": "tests/pipeline/scoring/test_human_baseline.py",
     "python -m commands.calibrate": "tests/commands/test_calibrate.py",
     "python -m commands.caption": "tests/test_cookbook.py",
-    "python -m commands.check_lock": "tests/pipeline/io/test_dvc_lock.py",
     "python -m commands.check_scores": "tests/commands/test_check_scores.py",
     "python -m commands.compare": "tests/commands/test_compare.py",
     "python -m commands.demo": "tests/pipeline/demo/serving.py",

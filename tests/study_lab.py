@@ -16,6 +16,7 @@ from pipeline.config.recipe_file import Recipe
 from pipeline.datasets import manifest
 from pipeline.datasets.manifest import Manifest
 from pipeline.datasets.schema import Pair, write_pairs
+from pipeline.io.content_hashes import with_hashes
 from pipeline.io.outputs import write_json_lines
 from pipeline.scoring.subsets import QUARTILES
 from pipeline.study import study_file, study_runs
@@ -118,7 +119,7 @@ class Fake:
         make_pairs(self.folder, run.dataset)
         curves = self.folder / "results/curves" / Path(*run.scores_folder.parts[2:])
         curves.mkdir(parents=True, exist_ok=True)
-        (curves / "validation.csv").write_text("iteration,CIDEr-D,true/change\n300,0.25,0.0\n600,0.5,0.1\n")
+        (curves / "validation.csv").write_text("iteration,CIDEr-D,true/changed\n300,0.25,0.0\n600,0.5,0.1\n")
         write_run(self.folder / run.scores_folder, score_of(run.model, run.seed))
 
 
@@ -140,7 +141,8 @@ def write_run(folder: Path, score: float, ids: Sequence[str] | None = None) -> N
     values["true"] = score
     parts = ("total", "change", "no_change", "color", *QUARTILES)
     metrics = dict.fromkeys(parts, values) | {"change_accuracy": 0.5, "scorers": {}}
-    (folder / "metrics.json").write_text(json.dumps(metrics))
+    metrics["total"] = values | {"true/changed": score, "true/unchanged": score}
+    (folder / "metrics.json").write_text(json.dumps(with_hashes(metrics, {})))
     even = [n % 2 == 0 for n in range(PAIRS)]
     told = [{"right": own, "changed": own, "true": own and n < PAIRS * score} for n, own in enumerate(even)]
     rows = [line(n) | {"CIDEr-D": score + 0.001 * (n % 2)} | told[n] for n in range(PAIRS)]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.reporting import dataset_results, overview_table, page
+from pipeline.reporting import dataset_results, page
 from tests.report_lab import make_study
 
 MODELS = ("subtraction", "scorer", "scorer_cbr", "duda")
@@ -15,9 +15,7 @@ def address(tmp_path_factory):
     root = tmp_path_factory.mktemp("study")
     params = make_study(root, models=MODELS, seeds=(1, 2, 3))
     results = dataset_results.read(root, params)
-    (root / "index.html").write_text(
-        page.render(results, overview_table.records(results), params), encoding="utf-8"
-    )
+    (root / "index.html").write_text(page.render(results, params), encoding="utf-8")
     return (root / "index.html").as_uri()
 
 

@@ -203,12 +203,3 @@ def test_the_same_names_work_in_the_repository():
     assert Path(captioner.__file__).parent == ROOT / LIBRARY
     for module in (captioner, judge, metrics):
         assert all(hasattr(module, name) for name in module.__all__)
-
-
-def test_the_earlier_name_of_the_captioner_still_works():
-    from change_captioning_lab import captioner
-
-    with pytest.warns(DeprecationWarning, match="PairCaptioner"):
-        assert captioner.PictureCaptioner is captioner.PairCaptioner
-    with pytest.raises(AttributeError, match="PictureCaptions"):
-        _ = captioner.PictureCaptions

@@ -7,6 +7,5 @@ The search for captions is in pipeline/decoding.
 """
 
 from pipeline.captioning.pair_captioner import PairCaptioner
-from pipeline.captioning.pair_captioner import PairCaptioner as PictureCaptioner  # name in earlier versions
 
-__all__ = ["PairCaptioner", "PictureCaptioner"]
+__all__ = ["PairCaptioner"]

@@ -37,7 +37,7 @@ from pipeline.io.inputs import read_json
 from pipeline.io.outputs import Contents, check, replacing, write_json, yaml_of
 from pipeline.scoring import conditions, run_files, table_notes
 from pipeline.scoring.caption_files import read_results
-from pipeline.scoring.metric_names import AGREES, FITS, HEADINGS, SHOWN, TRUE, TRUE_CHANGES, TRUE_NO_CHANGE
+from pipeline.scoring.metric_names import AGREES, FITS, SHOWN, TRUE, TRUE_CHANGED, TRUE_UNCHANGED, heading
 from pipeline.statistics.bootstrap import over_seeds
 from pipeline.weights import trained_model
 from pipeline.weights.model_description import Trained
@@ -81,12 +81,12 @@ def hub_metadata(trained: Trained, scores: Mapping[str, Any], licence: str) -> d
 def _metrics(scores: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the scores of the run that trained the weights, in percent, in the format of model hubs."""
     own_scores = dict(scores["own"] or {})
-    own_scores[TRUE_NO_CHANGE] = scores["truth"].get("no_change", {}).get(TRUE)
-    names = [name for name in (TRUE_CHANGES, TRUE_NO_CHANGE, *SHOWN[1:]) if own_scores.get(name) is not None]
+    own_scores[TRUE_UNCHANGED] = scores["truth"].get("no_change", {}).get(TRUE)
+    names = [name for name in (TRUE_CHANGED, TRUE_UNCHANGED, *SHOWN[1:]) if own_scores.get(name) is not None]
     return [
         {
             "type": ON_HUBS.get(name, name),
-            "name": HEADINGS.get(name, name),
+            "name": heading(name),
             "value": round(100 * own_scores[name], 2),
         }
         for name in names
@@ -125,7 +125,7 @@ def model_card(
         own=scores["own"],
         seeds=scores["seeds"],
         notes=scores["notes"],
-        scores=[(HEADINGS.get(name, name), own_scores[name], spread[name]) for name in names],
+        scores=[(heading(name), own_scores[name], spread[name]) for name in names],
         truth=_truth_table(scores["truth"]),
         squashed=recorded_spec(recipe.features).squashed,
         licence=licence,

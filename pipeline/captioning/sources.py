@@ -28,7 +28,7 @@ from pipeline.weights.tensor_checks import MOST_BYTES
 
 MODEL, FEATURES, VOCABULARY = trained_model.MODEL, feature_backbone.SOURCE, "vocabulary.json"
 SCORES = "scores.json"
-# files that are read from a package; packages of earlier versions have the first one under its second name
+# files that are read from a package; one that is zipped by hand may have the weights under their second name
 FILES = (
     *(trained_model.PACKED, trained_model.FILE, MODEL, VOCABULARY, SCORES, calibration.FILE),
     *(FEATURES, feature_backbone.WEIGHTS, feature_backbone.CHANNELS),

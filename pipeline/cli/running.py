@@ -12,7 +12,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn, TextIO
 
-from pipeline.io import dvc_lock
 from pipeline.io.errors import InputError, printable, writing
 from pipeline.io.source_code import revision
 
@@ -39,7 +38,6 @@ def run(main: Callable[[], None]) -> NoReturn:
     """
     _raise_on_signals()
     with _escaped_output():
-        _print_new_name()
         code = _exit_code(main)
     sys.exit(code)
 
@@ -48,7 +46,6 @@ def _exit_code(main: Callable[[], None]) -> int:
     try:
         # outputs report their own write errors; this is for other files, such as a library's cache
         with writing("standard output, or a temporary file"):
-            _back_up_lock()
             main()
             sys.stdout.flush()
     except InputError as error:
@@ -112,14 +109,6 @@ def _name() -> str:
     return f"{file.parent.name}.{file.stem}"
 
 
-def _print_new_name() -> None:
-    """Print the new name of a command that was called by its old name, such as stages.caption."""
-    old = str(getattr(sys.modules["__main__"].__spec__, "name", ""))
-    if old.startswith("stages.") and old != (new := _name()):
-        note = f"note: `python -m {old}` is now `python -m {new}`; the next release drops {old}"
-        print(note, file=sys.stderr)
-
-
 def _bug_report(error: Exception) -> str:
     short = "memory ran out: free some, or ask for less; else " if isinstance(error, MemoryError) else ""
     command = ["python", "-m", _name(), *sys.argv[1:]]
@@ -129,15 +118,6 @@ def _bug_report(error: Exception) -> str:
         f"  version: commit {revision()}, Python {platform.python_version()}, {platform.platform()}\n"
         + "".join(traceback.format_exception(error)).rstrip()
     )
-
-
-def _back_up_lock() -> None:
-    """If DVC runs the stage, back up dvc.lock, because DVC overwrites it in place when the stage ends."""
-    if root := os.environ.get("DVC_ROOT"):
-        if fault := dvc_lock.problem(Path(root)):
-            print(f"note: dvc.lock {fault}; `make repro` brings back the last good copy", file=sys.stderr)
-        else:
-            dvc_lock.keep(Path(root))
 
 
 def _raise_on_signals() -> None:

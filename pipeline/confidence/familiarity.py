@@ -11,7 +11,6 @@ cells stay similar. If the images show different scenes, most cells differ.
 B: pairs; C: channels; H, W: rows and columns of the grid.
 """
 
-
 import numpy as np
 import torch
 import torch.nn.functional as F

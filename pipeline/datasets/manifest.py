@@ -73,7 +73,7 @@ def write(path: str | Path, manifest: Manifest) -> None:
     """Write the manifest as JSON, with a hash of itself."""
     record = asdict(manifest)
     hashes = record.pop("hashes")
-    write_json(path, content_hashes.with_hashes(record, hashes) if hashes else record)
+    write_json(path, content_hashes.with_hashes(record, hashes))
 
 
 def read(path: str | Path) -> Manifest:

@@ -1,21 +1,16 @@
-"""Hashes in a JSON record, of the record itself and of the files that it describes.
-
-Records from earlier versions have no hashes. They are accepted, and a note is printed.
-"""
+"""Hashes in a JSON record, of the record itself and of the files that it describes."""
 
 import hashlib
 import json
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pipeline.io.errors import InputError, printable
+from pipeline.io.errors import InputError
 from pipeline.io.inputs import opened
 
 KEY, RECORD = "hashes", "record"  # key of all hashes in a record; key of the record's own hash among them
 LARGEST = 1 << 40  # maximum size in bytes of a file
-_noted: set[str] = set()  # paths of records without hashes, for which a note was printed
 
 
 def sha256(path: str | Path) -> str:
@@ -51,16 +46,10 @@ def with_hashes(record: Mapping[str, Any], hashes: Mapping[str, str]) -> dict[st
 def read(path: str | Path, record: Any, remedy: str) -> dict[str, str]:
     """Return the hashes in `record`, the content of the JSON file `path`: name -> hash.
 
-    The record's own hash has the name RECORD. If the record has no hashes, a note is printed,
-    and the result is {}. Raises InputError, which ends with `remedy`, if the record was edited.
+    The record's own hash has the name RECORD. Raises InputError, which ends with `remedy`, if the record has
+    no hashes or was edited.
     """
     hashes = record.get(KEY) if isinstance(record, dict) else None
-    if hashes is None:
-        if str(path) not in _noted:
-            _noted.add(str(path))
-            note = f"note: {path} has no hashes, so neither it nor the files that it was made of are checked"
-            print(printable(note), file=sys.stderr)
-        return {}
     if not isinstance(hashes, dict) or not all(isinstance(value, str) for value in hashes.values()):
         raise InputError(f"{path}: {KEY} must have a hash for each name; {remedy}")
     if hashes.get(RECORD) != _record_hash(record):

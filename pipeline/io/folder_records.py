@@ -4,9 +4,8 @@ The record is in the folder. The record of the Zarr store NAME is next to the st
 because Zarr's readers warn about each file in a store that does not belong to the format.
 
 A kind is a name such as "weights". The mark of a file is its hash, or None if the stage still changes the
-file. Earlier versions recorded the size of a large file instead of its hash. A stage replaces a folder only
-if all files of the folder are recorded and unchanged. DVC ignores the record (.dvcignore), so DVC's hash of a
-folder depends only on its other files.
+file. A stage replaces a folder only if all files of the folder are recorded and unchanged. DVC ignores the
+record (.dvcignore), so DVC's hash of a folder depends only on its other files.
 """
 
 import hashlib
@@ -21,8 +20,8 @@ from pipeline.io.inputs import opened, read_json
 
 RECORD = ".made.json"
 LARGEST = 64 << 20  # maximum size in bytes of a record, enough for half a million files
-Mark = str | int | None
-"""SHA-256 of a file, or None for a file that its stage still changes; earlier versions: or a size."""
+Mark = str | None
+"""SHA-256 of a file, or None for a file that its stage still changes."""
 
 
 def record(kind: str, files: Mapping[str, Mark]) -> dict[str, Any]:
@@ -53,8 +52,7 @@ def recorded(folder: Path, kind: str) -> dict[str, Mark] | None:
     """Return the marks in a folder's record: file -> mark.
 
     Returns None if the folder has no valid record, or a record of another kind than `kind`, such as
-    "weights". A mark is a file's SHA-256; records of earlier versions may have its size instead. The mark
-    is None if the file may still change, or if the record is of a version that recorded only names.
+    "weights". A mark is a file's SHA-256, or None if the file may still change.
     """
     try:
         # a record in the folder is newer: `outputs.place` moves it when the folder has its final name
@@ -65,8 +63,6 @@ def recorded(folder: Path, kind: str) -> dict[str, Mark] | None:
     if not isinstance(content, dict) or content.get("by") != kind:
         return None
     files = content.get("files")
-    if isinstance(files, list):  # a record of an earlier version, which has names only
-        return dict.fromkeys(map(str, files))
     return files if isinstance(files, dict) else None
 
 
@@ -94,8 +90,6 @@ def check(folder: Path, kind: str) -> None:
 
 
 def _is_unchanged(file: Path, mark: Mark) -> bool:
-    if isinstance(mark, int):  # a record of an earlier version
-        return file.stat().st_size == mark
     return mark is None or _sha256(file) == mark
 
 

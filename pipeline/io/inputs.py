@@ -47,7 +47,17 @@ def _check_status(path: str | Path, status: os.stat_result, largest: int) -> Non
     if not stat.S_ISREG(status.st_mode):
         raise InputError(f"{path} is a pipe or a device, which may never end; name a file")
     if status.st_size > largest:
-        raise InputError(f"{path} has {status.st_size:,} bytes, and such a file {largest:,} at most")
+        raise InputError(
+            f"{path} has {status.st_size:,} bytes, and the limit for this kind of file is {_size(largest)}; "
+            "check that it is the right file"
+        )
+
+
+def _size(count: int) -> str:
+    """Return a number of bytes in the largest unit of which it is a whole number: 1 GiB, 64 KiB, 3 bytes."""
+    units = ((30, "GiB"), (20, "MiB"), (10, "KiB"))
+    whole = [f"{count >> bits:,} {unit}" for bits, unit in units if count % (1 << bits) == 0]
+    return whole[0] if whole else f"{count:,} bytes"
 
 
 @contextmanager

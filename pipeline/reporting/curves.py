@@ -57,7 +57,7 @@ class Measure:
 
 
 CAPTIONING_SCORES = (  # scores of captioning
-    Measure("true/change", "Validation, true captions of changed pairs, percent", factor=100),
+    Measure("true/changed", "Validation, true captions of changed pairs, percent", factor=100),
     Measure("true", "Validation, true captions of all pairs, percent", factor=100),
     Measure("CIDEr-D", "Validation CIDEr-D × 100", factor=100),
 )

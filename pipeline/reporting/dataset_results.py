@@ -1,10 +1,12 @@
 """Read the results of a dataset, for the runs that params.yaml lists."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+import pandas as pd
+from pandas import DataFrame
 from pydantic import FiniteFloat
 
 from pipeline.config.params import Params
@@ -14,15 +16,15 @@ from pipeline.datasets.manifest import read_pairs
 from pipeline.datasets.schema import NO_CHANGE, Pair, of_split
 from pipeline.decoding import attention_maps
 from pipeline.decoding.attention_maps import Attended
-from pipeline.io import content_hashes
 from pipeline.io.errors import InputError
 from pipeline.io.records import read_record
 from pipeline.reporting import paper_results, retrieval_results, run_curves
 from pipeline.reporting.paper_results import Published, PublishedRetrieval
 from pipeline.reporting.retrieval_results import Figures
 from pipeline.reporting.run_curves import Curve, read_curve
-from pipeline.scoring import caption_files, conditions, run_files, table_notes
-from pipeline.scoring.metric_names import CIDER, CORPUS
+from pipeline.reporting.score_table import of_metrics
+from pipeline.scoring import caption_files, conditions, run_files
+from pipeline.scoring.metric_names import CIDER, CORPUS, TOTAL
 from pipeline.statistics import pair_scores
 from pipeline.statistics.evidence import Evidence
 from pipeline.statistics.pair_scores import ScoredPair
@@ -32,18 +34,8 @@ PRETRAIN = "pretrain"  # folder with the curves of the phases before captioning
 PhaseName = Literal["adaptation", "images", "pretraining", "captioning"]
 """images: pre-training on CUB's single images."""
 Value = TypeVar("Value")
-Tree = dict[str, FiniteFloat | str | dict[str, FiniteFloat | str | None] | None]
-
-
-@dataclass(frozen=True)
-class Metrics:
-    """Content of a metrics.json; scores are fractions."""
-
-    subsets: dict[str, dict[str, float]]  # "total", a subset, "attributes" … -> name of a score -> value
-    overall: dict[str, float]  # scores without subsets: change_accuracy, exact_match …
-    scorers: dict[str, str]  # programs that computed the scores
-    # scored pairs, repeated captions, best constants (table_notes.py)
-    described: dict[str, dict[str, Any]] = field(default_factory=dict)
+Metrics = dict[str, FiniteFloat | str | dict[str, FiniteFloat | str | None] | None]
+"""Content of a metrics.json; scores are fractions."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +52,7 @@ class ScoredRun:
 
     model: str
     seed: int
-    metrics: Metrics
+    metrics: dict[str, Any]
     captions: dict[str, str]  # by pair id
     scores: dict[str, ScoredPair]  # by pair id
     attended: dict[str, Attended]  # by pair id: only for the gallery's pairs, and for the first seed
@@ -79,7 +71,7 @@ class Results:
     root: Path  # folder of the images
     images: dict[str, Indexed]  # by name
     constant_caption: str
-    constant: Metrics
+    constant: dict[str, Any]
     runs: list[ScoredRun]
     evidence: dict[str, Evidence]  # by model: the scores of each test pair, over the model's seeds
     gallery: dict[str | None, list[Pair]]  # by change type
@@ -87,6 +79,26 @@ class Results:
     retrieval: dict[str, dict[int, Figures]]  # by model with a retrieval phase, and by seed
     searched: int  # number of validation pairs that the retrieval phase searches
     published_retrieval: list[PublishedRetrieval]
+
+    @property
+    def metrics(self) -> dict[str, dict[str, Any]]:
+        """Model and seed of each run -> content of its metrics.json."""
+        return {f"{run.model} {run.seed}": run.metrics for run in self.runs}
+
+    @property
+    def scores(self) -> DataFrame:
+        """Table of the scores of all runs; the constant caption comes first, and has no seed."""
+        scored = [("constant", "", self.constant)]
+        scored += [(run.model, str(run.seed), run.metrics) for run in self.runs]
+        return pd.concat(
+            [
+                of_metrics(
+                    metrics, dataset=self.dataset, run=f"{model}/{seed}".rstrip("/"), model=model, seed=seed
+                )
+                for model, seed, metrics in scored
+            ],
+            ignore_index=True,
+        )
 
 
 def read(root: Path, params: Params) -> list[Results]:
@@ -175,34 +187,23 @@ def _scored_run(root: Path, name: Path, test: Sequence[Pair], gallery_pairs: Seq
     )
 
 
-def read_metrics(path: Path) -> Metrics:
-    """Read the numbers of a metrics.json."""
-    tree = read_record(path, Tree, REMEDY, "ignore")
-    groups = {name: values for name, values in tree.items() if isinstance(values, dict)}
-    scorers = groups.pop("scorers", {})
-    groups.pop(content_hashes.KEY, None)
-    described = {name: groups.pop(name) for name in table_notes.KEYS if name in groups}
-    subsets = {
-        name: {metric: value for metric, value in values.items() if isinstance(value, float)}
-        for name, values in groups.items()
-    }
-    if missing := [metric for metric in CORPUS if metric not in subsets.get("total", {})]:
+def read_metrics(path: Path) -> dict[str, Any]:
+    """Read a metrics.json. Raises InputError if it is damaged, or has no number for a score of CORPUS."""
+    tree: dict[str, Any] = read_record(path, Metrics, REMEDY, "ignore")
+    total = tree.get(TOTAL)
+    known = total if isinstance(total, dict) else {}
+    if missing := [metric for metric in CORPUS if not isinstance(known.get(metric), float)]:
         raise _file_error(path, f"has no {missing[0]} of total")
-    return Metrics(
-        subsets,
-        {name: value for name, value in tree.items() if isinstance(value, float)},
-        {name: str(value) for name, value in scorers.items()},
-        described,
-    )
+    return tree
 
 
-def check_alike(metrics: Mapping[str, Metrics]) -> None:
+def check_alike(metrics: Mapping[str, Mapping[str, Any]]) -> None:
     """Raise InputError if two results were scored with different tokenisers or references.
 
     `metrics`: name of a result in messages -> its metrics.json. What a file does not state is not compared.
     """
     for key in ("tokeniser", conditions.HASH):
-        stated = {name: of.described.get(conditions.KEY, {}).get(key) for name, of in metrics.items()}
+        stated = {name: of.get(conditions.KEY, {}).get(key) for name, of in metrics.items()}
         known = {name: value for name, value in stated.items() if value is not None}
         first = next(iter(known), "")
         if other := next((name for name, value in known.items() if value != known[first]), None):

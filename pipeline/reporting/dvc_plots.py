@@ -38,9 +38,9 @@ def tables(results: Sequence[Results]) -> dict[str, Rows]:
                 for iteration, number in zip(curve["iteration"], curve[column], strict=True)
             ]
     rows_by_file[BY_TYPE] = [
-        {"run": name, "type": kind, CIDER: metrics.subsets[kind][CIDER]}
+        {"run": name, "type": kind, CIDER: metrics[kind][CIDER]}
         for name, metrics in scored.items()
         for kind in TYPES
-        if kind in metrics.subsets
+        if kind in metrics
     ]
     return rows_by_file

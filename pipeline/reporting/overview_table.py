@@ -1,162 +1,83 @@
-"""Make tables of scores for page and terminal, a flat list of all scores, and tests of differences."""
+"""Make tables of scores for page and terminal, and tests of differences, from the table of all scores."""
 
+import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+import pandas as pd
+from pandas import DataFrame
 
-from pipeline.io.inputs import read_json
-from pipeline.io.records import checked
-from pipeline.reporting.dataset_results import REMEDY, Metrics, Results
+from pipeline.io.errors import InputError
+from pipeline.io.inputs import read_text
+from pipeline.io.records import read_record
+from pipeline.reporting.dataset_results import REMEDY, Results
+from pipeline.reporting.score_table import Column, has_score, means, printed
 from pipeline.reporting.tables import NONE, Table
-from pipeline.scoring import metric_names, table_notes
-from pipeline.scoring.metric_names import ACCURACY, CIDER, CORPUS, PLACES, SPICE
-from pipeline.statistics.bootstrap import MeanSd, over_seeds
+from pipeline.scoring import table_notes
+from pipeline.scoring.metric_names import ACCURACY, BY_CHANGE, CIDER, CORPUS, SPICE, TOTAL, heading
 from pipeline.statistics.comparisons import Comparison, compare_all, p_value
 
 CONSTANT, MEAN = "constant", "mean"  # also the CSS classes of their rows on the report's page
-TOTAL = "total"
-HEADINGS = {
-    **metric_names.HEADINGS,
-    "exact_match": "exact match",
-    "distinct_captions": "distinct captions",
-    "mean_length": "words a caption",
-}
+SCORES, NOTES = (
+    "scores.csv",
+    "notes.json",
+)  # files of the report: scores; lines below each table
 # truth comes first, because a false caption may score well. CIDEr-D over all pairs rewards the caption "there
 # is no change"; so CIDEr-D of the changed pairs is next to it
-COLUMNS = {
-    **{column: HEADINGS[name] for name, column in PLACES.items()},
-    **{(TOTAL, metric): HEADINGS.get(metric, metric) for metric in CORPUS},
-    ("change", CIDER): f"{CIDER}, changed",
-    (TOTAL, SPICE): SPICE,
-    (TOTAL, ACCURACY): HEADINGS[ACCURACY],
+COLUMNS: dict[Column, str] = {
+    **{(TOTAL, metric): heading(metric) for metric in (*BY_CHANGE, *CORPUS)},
+    ("change", CIDER): f"{CIDER}/changed",
+    **{(TOTAL, metric): heading(metric) for metric in (SPICE, ACCURACY)},
 }
 """Columns of the score table: subset and metric -> heading."""
-COUNTS = ("distinct_captions", "mean_length")  # not fractions
-Key = tuple[str, str]
-"""Subset and metric."""
-Record = dict[str, Any]
-"""dataset, model, seed (None: not trained), subset, its metrics as fractions, and lines below the table."""
-SHARED, CAPTIONS = "shared_notes", "caption_notes"  # lines below the table: of all runs, and of one run
-NOT_SCORES = ("dataset", "model", "seed", "subset", SHARED, CAPTIONS)
 
 
-@dataclass(frozen=True)
-class Row:
-    """Row of a table: a run, or the mean over a model's seeds."""
-
-    model: str
-    seed: str  # text in the column of seeds: the seed, MEAN, or "" for the constant caption
-    scores: dict[Key, MeanSd]
-
-    def printed(self, subset: str, metric: str) -> str:
-        """Format a score with ± its standard deviation over seeds; NONE if the row lacks the score.
-
-        The score is multiplied by 100, except for the metrics in COUNTS.
-        """
-        if (subset, metric) not in self.scores:
-            return NONE
-        return self.scores[subset, metric].printed(1 if metric in COUNTS else 100)
-
-
-def records(results: Sequence[Results]) -> list[Record]:
-    """Return a record per run and subset. For each dataset, the baseline (a constant caption) comes first."""
-    all_records: list[Record] = []
-    for result in results:
-        scored = [
-            (CONSTANT, None, result.constant),
-            *((run.model, run.seed, run.metrics) for run in result.runs),
-        ]
-        for model, seed, metrics in scored:
-            run = {"dataset": result.dataset, "model": model, "seed": seed}
-            for subset, values in metrics.subsets.items():
-                overall = metrics.overall | _notes(metrics, seed) if subset == TOTAL else {}
-                all_records.append(run | {"subset": subset} | values | overall)
-    return all_records
-
-
-def _notes(metrics: Metrics, seed: int | None) -> dict[str, list[str]]:
-    """Return the lines below the table for one run; the constant caption (seed None) has no own line."""
-    described = metrics.described
-    shared = [*table_notes.of_scope(described), *table_notes.of_constants(described)]
-    # of two lines on repetition, the last one is of the changed pairs
-    repetition: list[str] = []
-    warnings: list[str] = []
-    for line in table_notes.of_captions(described) if seed is not None else ():
-        (warnings if line.startswith(table_notes.WARNING) else repetition).append(line)
-    return {SHARED: shared, CAPTIONS: [*repetition[-1:], *warnings]}
-
-
-def notes(records: Sequence[Record], dataset: str) -> list[str]:
+def notes(results: Results) -> list[str]:
     """Return the lines below a dataset's table: scored pairs, best constants, and each run's captions."""
-    of_dataset = [record for record in records if record["dataset"] == dataset]
-    shared = [line for record in of_dataset for line in record.get(SHARED, ())]
-    own = [
-        f"{record['model']} {record['seed']}: {line}"
-        for record in of_dataset
-        for line in record.get(CAPTIONS, ())
-    ]
+    shared: list[str] = []
+    own: list[str] = []
+    for run, described in {"": results.constant, **results.metrics}.items():
+        shared += [*table_notes.of_scope(described), *table_notes.of_constants(described)]
+        lines = table_notes.of_captions(described) if run else []
+        warnings = [line for line in lines if line.startswith(table_notes.WARNING)]
+        # of two lines on repetition, the last one is of the changed pairs
+        repetition = [line for line in lines if line not in warnings][-1:]
+        own += [f"{run}: {line}" for line in (*repetition, *warnings)]
     return [*dict.fromkeys(shared), *own]
 
 
-def rows(records: Sequence[Record], dataset: str) -> list[Row]:
-    """Return a dataset's rows: first the baseline (a constant caption), then the seeds of each model.
-
-    A model with several seeds also has a row with their mean.
-    """
-    runs: dict[str, dict[str, list[Record]]] = {}  # model -> seed -> records
-    for record in records:
-        if record["dataset"] == dataset:
-            seed = "" if record["seed"] is None else str(record["seed"])
-            runs.setdefault(record["model"], {}).setdefault(seed, []).append(record)
-    all_rows = []
-    for model, seeds in runs.items():
-        seed_rows = [Row(model, seed, _scores(run_records)) for seed, run_records in seeds.items()]
-        all_rows += [*seed_rows, _mean(seed_rows)] if len(seed_rows) > 1 else seed_rows
-    return all_rows
-
-
-def _scores(records: Sequence[Record]) -> dict[Key, MeanSd]:
-    return {
-        (record["subset"], metric): over_seeds([value])
-        for record in records
-        for metric, value in record.items()
-        if metric not in NOT_SCORES
-    }
-
-
-def _mean(runs: Sequence[Row]) -> Row:
-    common = [key for key in runs[0].scores if all(key in run.scores for run in runs)]
-    scores = {key: over_seeds([run.scores[key].mean for run in runs]) for key in common}
-    return Row(runs[0].model, MEAN, scores)
-
-
-def of_models(rows: Sequence[Row]) -> list[Row]:
-    """Return one row per model: the mean over its seeds, or the row of its only seed."""
-    return list({row.model: row for row in rows}.values())
-
-
-def columns(rows: Sequence[Row]) -> dict[Key, str]:
+def columns(scores: DataFrame) -> dict[Column, str]:
     """Return (subset, metric) -> heading. A column is left out if no row has its score."""
-    return {column: heading for column, heading in COLUMNS.items() if has_score(rows, *column)}
+    return {column: text for column, text in COLUMNS.items() if has_score(scores, *column)}
 
 
-def table(title: str, columns: Mapping[Key, str], rows: Sequence[Row], notes: Sequence[str] = ()) -> Table:
-    """Return a table of scores with these columns (key -> heading), and lines below it."""
-    seeded = any(row.seed not in ("", MEAN) for row in rows)
-    kinds = {index: CONSTANT for index, row in enumerate(rows) if row.model == CONSTANT}
+def table(
+    title: str,
+    columns: Mapping[Column, str],
+    scores: DataFrame,
+    notes: Sequence[str] = (),
+    each_seed: bool = False,
+) -> Table:
+    """Return a table of scores with these columns (key -> heading), and lines below it.
+
+    scores: the scores of a dataset's runs, as in Results.scores
+    each_seed: a model with several seeds has a row for each seed, and then a row with their mean; else it has
+        only the mean
+    """
+    lines: list[tuple[str, str, list[str]]] = []
+    for model, of_model in scores.groupby("model", sort=False):
+        seeds, mean = means(of_model, ["seed"]), means(of_model, ["model"])
+        rows = [(str(seed), row) for seed, row in seeds.iterrows()] if each_seed or len(seeds) == 1 else []
+        if len(seeds) > 1:
+            rows.append((MEAN, mean.iloc[0]))
+        lines += [(str(model), seed, [printed(row, column) for column in columns]) for seed, row in rows]
+    seeded = any(seed not in ("", MEAN) for _, seed, _ in lines)
+    kinds = {index: CONSTANT for index, (model, _, _) in enumerate(lines) if model == CONSTANT}
     if seeded:
-        kinds |= {index: MEAN for index, row in enumerate(rows) if row.seed == MEAN}
-    lines = [[row.model, *[row.seed] * seeded, *(row.printed(*column) for column in columns)] for row in rows]
+        kinds |= {index: MEAN for index, (_, seed, _) in enumerate(lines) if seed == MEAN}
+    texts = [[model, *[seed] * seeded, *cells] for model, seed, cells in lines]
     headings = ["model", *["seed"] * seeded, *columns.values()]
-    return Table(title, headings, lines, notes, texts=1 + seeded, kinds=kinds)
-
-
-def has_score(rows: Sequence[Row], subset: str, metric: str) -> bool:
-    """Return True if any row has a score of this subset and metric."""
-    return any((subset, metric) in row.scores for row in rows)
+    return Table(title, headings, texts, notes, texts=1 + seeded, kinds=kinds)
 
 
 def significance(results: Results) -> Table | None:
@@ -173,8 +94,7 @@ def significance(results: Results) -> Table | None:
         ]
         for (later, earlier), by_metric in comparisons.items()
     ]
-    headings = ["models", *(HEADINGS.get(metric, metric) for metric in metrics)]
-    return Table("Differences × 100 with their 95 % intervals.", headings, rows)
+    return Table("Differences × 100 with their 95 % intervals.", ["models", *map(heading, metrics)], rows)
 
 
 def _difference(comparison: Comparison) -> str:
@@ -182,19 +102,26 @@ def _difference(comparison: Comparison) -> str:
     return f"{comparison.printed}\n{p_value(comparison.p)}{remark}"
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="allow", strict=True)
-    __pydantic_extra__: dict[str, float]
-    dataset: str
-    model: str
-    seed: int | None
-    subset: str
-    shared_notes: list[str] = []
-    caption_notes: list[str] = []
+def text_of(results: Sequence[Results]) -> str:
+    """Return the content of SCORES: the table of all scores as CSV."""
+    return pd.concat([result.scores for result in results]).to_csv(index=False, lineterminator="\n")
 
 
-def read(path: Path) -> list[Record]:
-    """Read the records of a scores.json. Raises InputError if the file is missing or malformed."""
-    stored_records: list[Record] = read_json(path, REMEDY)
-    checked(list[_Record], stored_records, str(path), REMEDY)
-    return stored_records
+def read(folder: Path) -> tuple[DataFrame, dict[str, list[str]]]:
+    """Read the table of all scores, and dataset -> lines below its table, of the report in a folder.
+
+    Raises InputError if a file is missing or malformed.
+    """
+    path = folder / SCORES
+    columns = ["dataset", "run", "model", "seed", "subset", "metric", "value"]
+    text = read_text(path, REMEDY)
+    try:
+        scores = pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
+        scores["value"] = scores["value"].astype(float)
+    except (ValueError, KeyError) as error:
+        raise InputError(
+            f"{path} is no table of scores ({' '.join(str(error).split())[:80]}); {REMEDY}"
+        ) from None
+    if [*scores] != columns or not scores["value"].abs().lt(float("inf")).all():
+        raise InputError(f"{path} is no table of scores; {REMEDY}")
+    return scores, read_record(folder / NOTES, dict[str, list[str]], REMEDY)

@@ -8,16 +8,29 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
+from pandas import DataFrame
 
 from pipeline.config.params import Params
 from pipeline.datasets.schema import CHANGE_TYPES
 from pipeline.reporting import curves, figures, overview_table, retrieval_results
 from pipeline.reporting.dataset_results import Results
 from pipeline.reporting.gallery import gallery
-from pipeline.reporting.overview_table import HEADINGS, TOTAL, Row, significance, table
+from pipeline.reporting.overview_table import significance, table
 from pipeline.reporting.paper_comparison import literature
+from pipeline.reporting.score_table import has_score
 from pipeline.reporting.tables import Table
-from pipeline.scoring.metric_names import ACCURACY, AGREES, CIDER, CORPUS, FITS, METEOR, REVERSED_EXACT, TRUE
+from pipeline.scoring.metric_names import (
+    ACCURACY,
+    AGREES,
+    CIDER,
+    CORPUS,
+    FITS,
+    METEOR,
+    REVERSED_EXACT,
+    TOTAL,
+    TRUE,
+    heading,
+)
 from pipeline.scoring.subsets import QUARTILES, subsets
 
 FOLDER = Path(__file__).parent
@@ -42,10 +55,10 @@ LOCALISATION = {
 }
 
 
-def render(results: Sequence[Results], records: Sequence[overview_table.Record], params: Params) -> str:
+def render(results: Sequence[Results], params: Params) -> str:
     """Return the report page's HTML, with a section for each dataset in `results`.
 
-    `records`: see overview_table.records. Raises InputError if an image changed since stage prepare.
+    Raises InputError if an image changed since stage prepare.
     """
     environment = Environment(
         loader=FileSystemLoader(FOLDER),
@@ -55,7 +68,7 @@ def render(results: Sequence[Results], records: Sequence[overview_table.Record],
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    sections = [_section(result, records, params) for result in results]
+    sections = [_section(result, params) for result in results]
     script = (FOLDER / SCRIPT).read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return environment.get_template(TEMPLATE).render(
@@ -67,29 +80,27 @@ def render(results: Sequence[Results], records: Sequence[overview_table.Record],
     )
 
 
-def _section(results: Results, records: Sequence[overview_table.Record], params: Params) -> dict[str, Any]:
+def _section(results: Results, params: Params) -> dict[str, Any]:
     """Return the data of a dataset's section, under the names that report.html.j2 uses."""
-    rows = overview_table.rows(records, results.dataset)
-    models = overview_table.of_models(rows)
-    our_rows = [row for row in models if row.model != overview_table.CONSTANT]
-    columns = overview_table.columns(rows)
+    scores = results.scores
+    columns = overview_table.columns(scores)
     return {
         "name": results.dataset,
         "pairs": len(results.test),
         "scores": table(
             "Over all test pairs, unless a heading names a subset. All × 100.",
             columns,
-            models,
-            overview_table.notes(records, results.dataset),
+            scores,
+            overview_table.notes(results),
         ),
-        "runs": table("Each seed.", columns, rows) if len(params.seeds) > 1 else None,
-        "checked": overview_table.has_score(rows, "change", TRUE),  # truth is known
-        "agreeing": overview_table.has_score(rows, "change", AGREES),  # agreement with references is known
-        "judged": overview_table.has_score(rows, TOTAL, ACCURACY),  # change accuracy is known
-        "reversed": overview_table.has_score(rows, "change", REVERSED_EXACT),  # captioned in both orders
+        "runs": table("Each seed.", columns, scores, each_seed=True) if len(params.seeds) > 1 else None,
+        "checked": has_score(scores, "change", TRUE),  # truth is known
+        "agreeing": has_score(scores, "change", AGREES),  # agreement with references is known
+        "judged": has_score(scores, TOTAL, ACCURACY),  # change accuracy is known
+        "reversed": has_score(scores, "change", REVERSED_EXACT),  # captioned in both orders
         "significance": significance(results),
-        "literature": literature(results, our_rows, params),
-        "details": list(_details(results, models)),
+        "literature": literature(results, params),
+        "details": list(_details(results, scores)),
         "boxed": any(pair.before_box or pair.after_box for pair in results.test),
         "constant_caption": results.constant_caption,
         "scorers": _scorers(results),
@@ -104,23 +115,23 @@ def _section(results: Results, records: Sequence[overview_table.Record], params:
     }
 
 
-def _details(results: Results, models: list[Row]) -> Iterable[Table]:
+def _details(results: Results, scores: DataFrame) -> Iterable[Table]:
     sizes = {name: f"{len(members)} pairs" for name, members in subsets(results.test).items()}
-    parts = [part for part in PARTS if overview_table.has_score(models, part, CORPUS[0])]
+    parts = [part for part in PARTS if has_score(scores, part, CORPUS[0])]
     for metric, caption in PART_METRICS.items():
         columns = {
             (part, metric): f"{part.replace('_', ' ')}\n{sizes.get(part, '')}".strip() for part in parts
         }
-        if any(overview_table.has_score(models, *column) for column in columns):
-            yield table(caption, columns, models)
+        if any(has_score(scores, *column) for column in columns):
+            yield table(caption, columns, scores)
     for group, names, caption in (
         (TOTAL, CAPTIONS, "The captions: exact matches in percent, and counts."),
         ("attributes", ATTRIBUTES, "Captions of changes that name the attribute correctly, percent."),
         ("localisation", LOCALISATION, "The decoder’s attention against the change boxes, percent."),
     ):
-        if present := [name for name in names if overview_table.has_score(models, group, name)]:
-            named_columns = {(group, name): HEADINGS.get(name, name.replace("_", " ")) for name in present}
-            yield table(caption, named_columns, models)
+        if present := [name for name in names if has_score(scores, group, name)]:
+            named_columns = {(group, name): heading(name).replace("_", " ") for name in present}
+            yield table(caption, named_columns, scores)
 
 
 def _scorers(results: Results) -> dict[str, str]:
@@ -131,6 +142,6 @@ def _scorers(results: Results) -> dict[str, str]:
     """
     programs: dict[str, dict[str, None]] = {}
     for metrics in (results.constant, *(run.metrics for run in results.runs)):
-        for name, value in metrics.scorers.items():
-            programs.setdefault(name, {})[value] = None
+        for name, value in metrics.get("scorers", {}).items():
+            programs.setdefault(name, {})[str(value)] = None
     return {name: " and ".join(values) for name, values in programs.items()}

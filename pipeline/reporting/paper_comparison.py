@@ -4,16 +4,18 @@ from collections.abc import Sequence
 from string import ascii_lowercase
 from typing import Any
 
+from pandas import DataFrame
+
 from pipeline.config.params import Params
 from pipeline.reporting.dataset_results import Results
-from pipeline.reporting.overview_table import TOTAL, Row
 from pipeline.reporting.paper_results import Published, differing_conditions
+from pipeline.reporting.score_table import means, printed
 from pipeline.reporting.tables import Table, number
-from pipeline.scoring.metric_names import PRINTED
+from pipeline.scoring.metric_names import PRINTED, TOTAL
 from pipeline.scoring.subsets import subsets
 
 
-def literature(results: Results, rows: Sequence[Row], params: Params) -> dict[str, Any]:
+def literature(results: Results, params: Params) -> dict[str, Any]:
     """Return the data of the page's tables that compare our scores with the scores of papers.
 
     The result has three keys:
@@ -34,26 +36,26 @@ def literature(results: Results, rows: Sequence[Row], params: Params) -> dict[st
         method = f"{row.method} ({row.note})" if row.note else row.method
         line = [method, str(sources.index(row.source) + 1), marks]
         published_lines.setdefault(row.subset, []).append((row, line))
+    ours = means(results.scores[results.scores["seed"] != ""], ["model"])
     return {
-        "parts": {subset: _table(subset, rows, lines) for subset, lines in published_lines.items()},
+        "parts": {subset: _table(subset, ours, lines) for subset, lines in published_lines.items()},
         "sources": sources,
         "marks": {letter: condition for condition, letter in letters.items()},
     }
 
 
-def _table(
-    subset: str, our_rows: Sequence[Row], published_lines: Sequence[tuple[Published, list[str]]]
-) -> Table:
+def _table(subset: str, ours: DataFrame, published_lines: Sequence[tuple[Published, list[str]]]) -> Table:
     metrics = [
         metric for metric in PRINTED if any(row.values[metric] is not None for row, _ in published_lines)
     ]
     lines = [
-        [row.model, "here", "", *(row.printed(subset, metric) for metric in metrics)] for row in our_rows
+        [str(model), "here", "", *(printed(row, (subset, metric)) for metric in metrics)]
+        for model, row in ours.iterrows()
     ]
     lines += [[*line, *(number(row.values[metric]) for metric in metrics)] for row, line in published_lines]
     title = f"{subset.replace('_', ' ').capitalize()}: ours, then the papers’. Every score × 100."
     headings = ["model", "source", "differs in", *metrics]
-    return Table(title, headings, lines, texts=3, kinds=dict.fromkeys(range(len(our_rows)), "ours"))
+    return Table(title, headings, lines, texts=3, kinds=dict.fromkeys(range(len(ours)), "ours"))
 
 
 def _letter(index: int) -> str:

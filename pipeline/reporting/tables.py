@@ -40,7 +40,7 @@ class Table:
         """This table for rich's console."""
         table = TerminalTable(title=self.title or None, box=SIMPLE_HEAD, padding=0, show_edge=False)
         for index, heading in enumerate(self.headings):
-            narrow = textwrap.fill(_HYPHENS.sub(r"un-\1", heading), LONGEST)
+            narrow = textwrap.fill(_HYPHENS.sub(r"un-\1", heading).replace("/", "/ "), LONGEST)
             table.add_column(narrow, justify="left" if index < self.texts else "right")
         for row in self.rows:
             table.add_row(*(cell.replace(" ± ", "±") for cell in row))  # the spaces do not fit 80 columns

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, model_validator
 
 from pipeline.datasets.schema import Pair
 from pipeline.io.errors import InputError
@@ -18,9 +18,11 @@ from pipeline.io.records import read_records
 from pipeline.results.metric_agreement import MetricAgreement, agreement_of, within_run
 from pipeline.scoring.caption_files import read_scores
 from pipeline.scoring.conditions import Conditions
-from pipeline.scoring.metric_names import CIDER, ROUGE_L
+from pipeline.scoring.metric_names import CIDER
+from pipeline.scoring.metrics import MEANS
 from pipeline.statistics.evidence import Array, Evidence, alike, same_pairs
 
+METRICS = (*MEANS, CIDER)  # metrics with a score per caption, in files of stages.score
 REMEDY = "write it with python -m commands.judge --out, or python -m stages.score --per-pair"
 
 
@@ -28,22 +30,28 @@ class Line(BaseModel):
     """One line of an agreement file: the verdict on the caption of a pair.
 
     `changed` says whether the pair has a change, and is None if this is unknown. `true` says whether
-    the caption is correct, and is None if the caption was not judged. The scores `rouge_l` and
-    `cider_d`, and the conditions of these scores, are there if stages.score wrote the file.
+    the caption is correct, and is None if the caption was not judged. The scores, and their conditions, are
+    there if stages.score wrote the file.
     """
 
     pair_id: str
     scene_id: str | None = None
     changed: bool | None
     true: bool | None
-    rouge_l: float | None = Field(default=None, alias="ROUGE-L")
-    cider_d: float | None = Field(default=None, alias="CIDEr-D")
+    scores: dict[str, float | None]  # metrics in METRICS
     scored: Conditions | None = None
     references: str | None = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _collect_scores(cls, line: Any) -> Any:
+        return (
+            line | {"scores": {name: line.get(name) for name in METRICS}} if isinstance(line, dict) else line
+        )
+
 
 @dataclass(frozen=True)
-class Run:
+class JudgedRun:
     """The judged captions of a run, and its model."""
 
     model: str
@@ -73,19 +81,19 @@ class Run:
         return np.array([bool(line.true) for line in self.judged])
 
 
-def read_run(path: Path, model: str | None = None) -> Run:
+def read_run(path: Path, model: str | None = None) -> JudgedRun:
     """Read the verdicts of a run. Raises InputError for a file without judged captions of changed pairs.
 
     model: name of the run's model, the same for all its seeds; None: the file's path is the name
     """
     file = path / "pairs.jsonl" if path.is_dir() else path
-    run = Run(model or str(file), file, list(read_records(file, Line, REMEDY, "pair_id", "ignore")))
+    run = JudgedRun(model or str(file), file, list(read_records(file, Line, REMEDY, "pair_id", "ignore")))
     if not run.judged:
         raise InputError(f"{file} has no judged caption of a changed pair; {REMEDY}")
     return run
 
 
-def check_pairs(runs: Sequence[Run]) -> None:
+def check_pairs(runs: Sequence[JudgedRun]) -> None:
     """Raise InputError if the runs have different pairs. The pairs decide the runs' shares of truth."""
     ids = [[line.pair_id for line in run.lines] for run in runs]
     for run, pair_ids in zip(runs[1:], ids[1:], strict=True):
@@ -93,7 +101,7 @@ def check_pairs(runs: Sequence[Run]) -> None:
 
 
 def of_files(
-    name: str, runs: Sequence[Run], files: Sequence[Path], key: str | None = None
+    name: str, runs: Sequence[JudgedRun], files: Sequence[Path], key: str | None = None
 ) -> MetricAgreement:
     """Return how well the metric `name` agrees with truth. `files` has a file of scores for each run.
 
@@ -111,24 +119,24 @@ def of_files(
     return _agreement(name, runs, scores_of_runs)
 
 
-def of_verdicts(runs: Sequence[Run]) -> list[MetricAgreement]:
-    """Return how well ROUGE-L and CIDEr-D agree with the truth of the captions in `runs`.
+def of_verdicts(runs: Sequence[JudgedRun]) -> list[MetricAgreement]:
+    """Return how well the metrics in METRICS agree with the truth of the captions in `runs`.
 
     Only judged captions of changed pairs are used. A metric is left out if one of these captions has no
     score of this metric. Raises InputError if two runs were scored under different conditions.
     """
     agreements: list[MetricAgreement] = []
-    if all(line.cider_d is not None for run in runs for line in run.judged):
+    if all(line.scores[CIDER] is not None for run in runs for line in run.judged):
         alike({str(run.file): run.evidence for run in runs})
-    for name, key in ((ROUGE_L, "rouge_l"), (CIDER, "cider_d")):
-        values: list[list[Any]] = [[getattr(line, key) for line in run.judged] for run in runs]
+    for name in METRICS:
+        values: list[list[Any]] = [[line.scores[name] for line in run.judged] for run in runs]
         if all(value is not None for scores in values for value in scores):
             agreements.append(_agreement(name, runs, [np.array(scores, float) for scores in values]))
     return agreements
 
 
-def _agreement(name: str, runs: Sequence[Run], scores_of_runs: Sequence[Array]) -> MetricAgreement:
-    by_model = defaultdict[str, list[tuple[Run, Array]]](list)
+def _agreement(name: str, runs: Sequence[JudgedRun], scores_of_runs: Sequence[Array]) -> MetricAgreement:
+    by_model = defaultdict[str, list[tuple[JudgedRun, Array]]](list)
     for run, run_scores in zip(runs, scores_of_runs, strict=True):
         by_model[run.model].append((run, run_scores))
     groups = [*by_model.values()]

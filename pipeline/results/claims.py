@@ -1,21 +1,20 @@
 """Check the papers' claims (claims.yaml) that one model is better than another, against the records."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 from scipy.special import stdtrit
 
-from pipeline.results.record_comparisons import Group
-from pipeline.scoring.metric_names import CLAIMED, TRUE_CHANGES
+from pipeline.results.record_tables import Records
+from pipeline.scoring.metric_names import CLAIMED, TOTAL, TRUE_CHANGED
 from pipeline.statistics.comparisons import Comparison, compare_all
 
 
 @dataclass(frozen=True)
-class Claim:
-    """A paper's claim that the model `better` beats the model `worse` (values of Group.name)."""
+class PaperClaim:
+    """A paper's claim that the model `better` beats the model `worse` (values of Records.name)."""
 
     source: str
     better: str
@@ -24,7 +23,7 @@ class Claim:
 
 FILE = Path(__file__).with_name("claims.yaml")
 CLAIMS = tuple(
-    Claim(source, *models)
+    PaperClaim(source, *models)
     for source, claims in yaml.safe_load(FILE.read_text(encoding="utf-8")).items()
     for models in claims
 )
@@ -46,10 +45,10 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ClaimVerdict:
     """Result of checking one claim of a paper on one dataset, with a Finding for each metric."""
 
-    claim: Claim
+    claim: PaperClaim
     dataset: str
     seeds: int  # number of seeds of the model with fewer seeds
     findings: dict[str, Finding]  # metric of CLAIMED -> finding
@@ -60,17 +59,17 @@ class Verdict:
         return any(finding.result in (HOLDS, FAILS) for finding in self.findings.values())
 
 
-def verdicts(groups: Sequence[Group]) -> list[Verdict]:
-    """Return a verdict on each claim whose two models have records in `groups`.
+def verdicts(records: Records) -> list[ClaimVerdict]:
+    """Return a verdict on each claim whose two models have records.
 
-    All groups are of one dataset. A metric decides a claim if all of these conditions are met:
+    A metric decides a claim if all of these conditions are met:
     - Both models have at least LEAST_SEEDS seeds.
     - The paired bootstrap over test pairs is significant after Holm's correction.
     - The difference between the models' scores is larger than `seeds_margin`: half the width of the
       95 % interval of this difference, estimated from the spread over seeds.
-    - The model that the claim calls better is above chance (Group.above_chance).
+    - The model that the claim calls better is above chance (Records.above_chance).
     """
-    by_name = {group.name: group for group in groups}
+    by_name = {group.name: group for group in records.groups()}
     known_claims = [claim for claim in CLAIMS if {claim.better, claim.worse} <= by_name.keys()]
     if not known_claims:
         return []
@@ -82,31 +81,31 @@ def verdicts(groups: Sequence[Group]) -> list[Verdict]:
     for claim in known_claims:
         better, worse = by_name[claim.better], by_name[claim.worse]
         comparison = comparisons[claim.better, claim.worse]
-        seeds = min(len(better.records), len(worse.records))
+        seeds = min(len(better), len(worse))
         findings = {metric: _finding(better, worse, comparison[metric], seeds) for metric in CLAIMED}
-        all_verdicts.append(Verdict(claim, better.dataset, seeds, findings))
+        all_verdicts.append(ClaimVerdict(claim, records.dataset, seeds, findings))
     return all_verdicts
 
 
-def _finding(better: Group, worse: Group, comparison: Comparison, seeds: int) -> Finding:
+def _finding(better: Records, worse: Records, comparison: Comparison, seeds: int) -> Finding:
     margin = seeds_margin(better, worse, comparison.metric)
     is_sure = seeds >= LEAST_SEEDS and margin is not None and abs(comparison.difference) > margin
     result = (
         OPEN if not (is_sure and comparison.significant) else HOLDS if comparison.difference > 0 else FAILS
     )
-    return Finding(result if better.above_chance else CHANCE, comparison, margin)
+    return Finding(result if len(better.above_chance) else CHANCE, comparison, margin)
 
 
-def seeds_margin(a: Group, b: Group, metric: str = TRUE_CHANGES) -> float | None:
+def seeds_margin(a: Records, b: Records, metric: str = TRUE_CHANGED) -> float | None:
     """Return half the width of the 95 % interval of the difference between two models' mean scores.
 
     The means are over seeds. The interval is that of Welch's t-test. Return None if a model has one
     seed.
     """
-    scores = [group.score("total", metric) for group in (a, b)]
-    if any(score.sd is None for score in scores):
+    scores = [group.score((TOTAL, metric)) for group in (a, b)]
+    terms = [(score.sd**2 / score.runs, score.runs - 1) for score in scores if score and score.sd is not None]
+    if len(terms) < 2:
         return None
-    terms = [((score.sd or 0.0) ** 2 / score.runs, score.runs - 1) for score in scores]
     variance = sum(term for term, _ in terms)
     if variance == 0:
         return 0.0

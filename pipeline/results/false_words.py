@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from pipeline.reporting.tables import number
-from pipeline.results.record_comparisons import Group
+from pipeline.results.record_tables import Records
 from pipeline.scoring.truth import FAULTS, INVENTED, OTHER
 
 NAMES = {letter: name for letter, name in FAULTS.items() if letter not in (OTHER, INVENTED)}
@@ -69,16 +69,13 @@ class Faults:
         return fmean(value(letters) for letters in self.changed)
 
 
-def of_group(group: Group, dataset: str = "") -> Faults:
+def of_group(group: Records, dataset: str = "") -> Faults:
     """Return the faults of the captions of all runs in a group.
 
     The result's name is the group's name; `dataset`, if not empty, is put before it.
     """
-    changed, unchanged = (
-        [record["faults"][position] for record in group.records for position in group.positions(subset)]
-        for subset in ("change", "no_change")
-    )
-    return Faults(f"{dataset} {group.name}".strip(), changed, unchanged)
+    faults, changed = group.pairs["faults"], group.pairs["changed"]
+    return Faults(f"{dataset} {group.name}".strip(), [*faults[changed]], [*faults[~changed]])
 
 
 def row(faults: Faults) -> list[str]:

@@ -17,21 +17,20 @@ from statistics import fmean
 import numpy as np
 from scipy.stats import rankdata
 
-from pipeline.results.record_comparisons import Group
-from pipeline.scoring.metric_names import ACCURACY, BLEU_4, CIDER, METEOR, RIGHT, ROUGE_L, TRUE, TRUE_CHANGES
+from pipeline.reporting.score_table import Column
+from pipeline.results.record_tables import Records
+from pipeline.scoring.metric_names import ACCURACY, CIDER, CORPUS, RIGHT, TOTAL, TRUE, TRUE_CHANGED
 from pipeline.statistics.bootstrap import area_under_roc, draws
 from pipeline.statistics.evidence import Array, alike
 
 RESAMPLES, SEED = 2_000, 1
 LEAST = 4  # runs: with fewer, a rank correlation means nothing
-CIDER_CHANGES = f"{CIDER}, changed"
-METRICS = {  # metric -> subset of the test pairs, score, and key of the values per pair in a record
-    BLEU_4: ("total", BLEU_4, BLEU_4),
-    METEOR: ("total", METEOR, METEOR),
-    ROUGE_L: ("total", ROUGE_L, ROUGE_L),
-    CIDER: ("total", CIDER, None),
-    CIDER_CHANGES: ("change", CIDER, CIDER),
-    ACCURACY: ("total", ACCURACY, RIGHT),
+CIDER_CHANGED = f"{CIDER}/changed"
+METRICS: dict[str, tuple[Column, str | None]] = {  # metric -> score of a run, and column of a run's pairs
+    **{metric: ((TOTAL, metric), metric) for metric in CORPUS if metric != CIDER},
+    CIDER: ((TOTAL, CIDER), None),
+    CIDER_CHANGED: (("change", CIDER), CIDER),
+    ACCURACY: ((TOTAL, ACCURACY), RIGHT),
 }
 TINY = 1e-9
 Values = Sequence[float]
@@ -73,22 +72,35 @@ class MetricAgreement:
     preference: float | None  # share of a run's (true, false) captions in which the true one scores higher
 
 
-def metric_agreements(groups: Sequence[Group]) -> list[MetricAgreement]:
+def metric_agreements(groups: Sequence[Records]) -> list[MetricAgreement]:
     """Return the agreement of each metric with truth on one dataset; [] for fewer than LEAST runs.
 
-    Raises InputError if two groups were scored under different conditions, such as two tokenisers.
+    A metric that a record lacks is left out. Raises InputError if two groups were scored under different
+    conditions, such as two tokenisers.
     """
     alike({group.name: group.evidence() for group in groups})
-    runs_by_model = [group.by_seed() for group in groups]
-    if sum(map(len, runs_by_model)) < LEAST:
+    runs = sum(map(len, groups))
+    if runs < LEAST:
         return []
-    truth = [[run.score("total", TRUE_CHANGES).mean for run in runs] for runs in runs_by_model]
+    truth = [group.values((TOTAL, TRUE_CHANGED)) for group in groups]
     agreements = []
-    for metric, (subset, score, key) in METRICS.items():
-        scores = [[run.score(subset, score).mean for run in runs] for runs in runs_by_model]
-        within = [_rank_values(run, key) for runs in runs_by_model for run in runs] if key else []
-        agreements.append(agreement_of(metric, scores, truth, within))
+    for metric, (column, of_pairs) in METRICS.items():
+        scores = [group.values(column) for group in groups]
+        if sum(map(len, scores)) == runs:
+            within = [values for group in groups for values in _within(group, of_pairs)]
+            agreements.append(agreement_of(metric, scores, truth, within))
     return agreements
+
+
+def _within(group: Records, metric: str | None) -> list[tuple[float, float]]:
+    """Return the results of `within_run` for each run, over its changed pairs; [] without the metric."""
+    if metric not in group.pairs or group.pairs[metric].isna().any():
+        return []
+    changed = group.pairs[group.pairs["changed"]]
+    return [
+        within_run(run[metric].to_numpy(float), run[TRUE].to_numpy() == 1)
+        for _, run in changed.groupby("run", sort=False)
+    ]
 
 
 def agreement_of(
@@ -111,14 +123,6 @@ def agreement_of(
         pairs = _correlation(_means(np.array([values[0] for values in within]), counts))
         preference = _finite_or_none(_means(np.array([values[1] for values in within]), counts)[0])
     return MetricAgreement(metric, runs, misranked(scores, truth), pairs, preference)
-
-
-def _rank_values(group: Group, metric: str) -> tuple[float, float]:
-    (record,) = group.records
-    positions = group.changed_positions("total")
-    values = np.array([float(record[metric][position]) for position in positions])
-    true = np.array([record[TRUE][position] == "1" for position in positions])
-    return within_run(values, true)
 
 
 def within_run(values: Array, true: Array) -> tuple[float, float]:

@@ -11,9 +11,9 @@ from pipeline.config.params import Params
 from pipeline.io.errors import InputError
 from pipeline.io.inputs import read_bytes, read_text
 from pipeline.io.outputs import write_text
-from pipeline.results import record_comparisons, records
-from pipeline.results.record_comparisons import Group
-from pipeline.results.records import FOLDER, OWN, PAIRS, REMEDY, Record
+from pipeline.results import record_tables, records
+from pipeline.results.record_tables import Records
+from pipeline.results.records import FOLDER, OWN, PAIRS, REMEDY, Record, pairs_path
 from pipeline.study.study_file import Row, Tree, overlay
 from pipeline.study.study_runs import Run
 
@@ -58,24 +58,27 @@ def recorded(root: Path, run: Run, changes: Tree) -> bool:
     return records.read_pairs_file(file.parent / PAIRS) == records.prepared(root, run.dataset)
 
 
-def read(root: Path, tree: Tree, dataset: str) -> tuple[list[Group], list[Path]]:
-    """Return the groups of a user's own records of a dataset, and the files of records that are left out.
+def read(root: Path, tree: Tree, dataset: str) -> tuple[Records, list[Path]]:
+    """Return the tables of a user's own records of a dataset, and the files of records that are left out.
 
-    A record has the results of a run. The records of a group differ only in the seed. A user's record
-    is left out if it was made with other data, or with other settings than `tree`, the content of
-    params.yaml. If at least one user's record remains, the groups also contain the published records
-    with the current settings and the same test pairs. If a run has both, the user's record is used.
+    A record has the results of a run. A user's record is left out if it was made with other data, or with
+    other settings than `tree`, the content of params.yaml. If at least one user's record remains, the tables
+    also contain the published records with the current settings and the same test pairs. If a run has both,
+    the user's record is used.
     """
     folder = root / OWN / dataset / records.data(root, dataset)
     own_records, pairs = _fitting(folder, tree)
-    by_name = {records.name_of(record): record for record in own_records.values()}
+    by_name = {records.name_of(record): file for file, record in own_records.items()}
+    by_file = dict(own_records)
     if by_name:
         published, published_pairs = _fitting(root / FOLDER / dataset, tree)
         if published_pairs == pairs:
-            by_name = {file.name: record for file, record in published.items()} | by_name
+            by_name = {file.name: file for file in published} | by_name
+            by_file |= published
     files = sorted((root / OWN / dataset).glob("*/*.json"))
     left_out = [file for file in files if file.name != PAIRS and file not in own_records]
-    return record_comparisons.groups([by_name[name] for name in sorted(by_name)], pairs), left_out
+    chosen = {by_name[name]: by_file[by_name[name]] for name in sorted(by_name)}
+    return record_tables.of_records(dataset, chosen, pairs), left_out
 
 
 def promote(root: Path, tree: Tree) -> list[Path]:
@@ -95,8 +98,9 @@ def promote(root: Path, tree: Tree) -> list[Path]:
     for file, target in moved.items():
         if not (target.parent / PAIRS).exists():
             write_text(target.parent / PAIRS, read_text(file.parent / PAIRS, REMEDY))
-        write_text(target, read_text(file, REMEDY))
-        file.unlink()
+        for part, new_part in ((pairs_path(file), pairs_path(target)), (file, target)):
+            write_text(new_part, read_text(part, REMEDY))
+            part.unlink()
     return [*moved.values()]
 
 
@@ -112,7 +116,7 @@ def _targets(
     `pairs`, or if a published record would be replaced by a different one.
     """
     folder = root / FOLDER / dataset
-    published, published_pairs = record_comparisons.read_folder(folder)
+    published, published_pairs = record_tables.read_folder(folder)
     check(root, tree, dataset, published.values())
     if published and published_pairs != pairs:
         raise InputError(
@@ -120,7 +124,9 @@ def _targets(
         )
     targets = {file: folder / records.name_of(record) for file, record in own_records.items()}
     for file, target in targets.items():
-        if target.exists() and read_bytes(target) != read_bytes(file):
+        if target.exists() and any(
+            read_bytes(part(target)) != read_bytes(part(file)) for part in (Path, pairs_path)
+        ):
             raise InputError(f"{target} is published, and {file} differs; `git rm` the former to replace it")
     return targets
 
@@ -131,7 +137,7 @@ def _fitting(folder: Path, tree: Tree) -> tuple[dict[Path, Record], Record]:
     A record has the results of a run. The records are a dictionary, file -> record. The test pairs are
     the content of the folder's pairs.json. `tree` is the content of params.yaml.
     """
-    by_file, pairs = record_comparisons.read_folder(folder)
+    by_file, pairs = record_tables.read_folder(folder)
     return {file: record for file, record in by_file.items() if _fits(tree, record)}, pairs
 
 

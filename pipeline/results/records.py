@@ -1,36 +1,39 @@
-"""Small JSON records of finished runs, from which the results pages are made.
+"""Small records of finished runs, from which the results pages are made.
 
 FOLDER contains the published records, which are in git. OWN contains a user's own records, in a subfolder
-that is named after the hash of the prepared data. A record has the model, its settings, scores by subset and
-validation curves. It also has the truth, the false parts and the metrics of each test pair's caption, in the
-order of the dataset's pairs.json. The metrics of pairs are thousandths in base 36, which keeps records
-small; `read` returns them as lists.
+that is named after the hash of the prepared data. A record is two files with one name. The JSON file has the
+model, its settings, scores by subset and validation curves. The CSV file has a line per test pair: the truth,
+the false parts and the metrics of its caption.
 """
 
+import csv
+import io
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import pandas as pd
+from pandas import DataFrame
 from pydantic import BaseModel
 
 from pipeline.config.params import Params
 from pipeline.datasets.manifest import read_pairs
 from pipeline.datasets.schema import CHANGE, CHANGE_TYPES, NO_CHANGE, Pair, of_split
 from pipeline.io.errors import InputError
-from pipeline.io.inputs import read_bytes, read_json, read_lines
+from pipeline.io.inputs import read_bytes, read_json, read_lines, read_text
 from pipeline.io.outputs import write_text
 from pipeline.io.provenance import sha256
 from pipeline.io.records import read_record
 from pipeline.reporting.run_curves import read_curve
 from pipeline.scoring import conditions
-from pipeline.scoring.metric_names import CIDER, CORPUS, FAULTS, RIGHT, TRUE
+from pipeline.scoring.metric_names import CORPUS, FAULTS, RIGHT, TRUE
 from pipeline.scoring.subsets import subsets
+from pipeline.scoring.truth import FAULTS as LETTERS
 from pipeline.statistics import pair_scores
 from pipeline.study.study_file import Tree
 from pipeline.study.study_runs import Run
@@ -42,25 +45,20 @@ CAPTIONS = "captions"
 LONGEST = 120  # characters of the changes in a file name; systems allow 255 in total
 MOST_PAIRS = 1_000  # pairs of a test split; more would make a record too large
 KEPT_CAPTIONS = 10  # number of captions that are kept as text
-MARKED_OF_PAIRS = (TRUE, RIGHT)
-OF_PAIRS = (*MARKED_OF_PAIRS, FAULTS, *CORPUS)  # each has a value per test pair
-CURVES = ("CIDEr-D", "true", "true/change")  # columns of validation.csv
-BASE = 36
-WIDTHS = {name: 3 if name == CIDER else 2 for name in CORPUS}  # digits of thousandths; CIDEr-D is at most 10
-BETWEEN = ","  # separates the letters of truth.FAULTS of two pairs
-MARKS = {True: "1", False: "0", None: "-"}  # value of a test pair -> its mark; None: unknown
+MARKS = (TRUE, RIGHT)  # columns of the CSV file that are 1, 0, or empty if unknown
+DIGITS = 3  # decimals of the metrics in the CSV file
+CURVES = ("CIDEr-D", "true", "true/changed")  # columns of validation.csv
+MOST = 10.0  # highest CIDEr-D, and so highest score
 REMEDY = "restore it with git, or remove it and run the study again"
 Record = dict[str, Any]
 
 
-class StoredRecord(BaseModel):
-    """Record of a finished run, as stored in its JSON file.
+class RunFile(BaseModel):
+    """Content of a record's JSON file.
 
     `changes` has the settings that differ from params.yaml: key -> value. `settings` is a hash of the
-    settings that determine the results. `train` is the recipe's `train`: iterations, batch size, etc.
-    `validation` has curves: score -> iteration -> value. `true` and `right` have a character per test
-    pair ("1", "0", or "-" for unknown): whether the caption is true, and whether it is right about
-    change or no change. `faults` has the letters of truth.FAULTS per test pair, separated by commas.
+    settings that determine the results. `pairs` is a hash of pairs.json. `train` is the recipe's `train`:
+    iterations, batch size, etc. `validation` has curves: score -> iteration -> value.
     """
 
     dataset: str
@@ -68,14 +66,12 @@ class StoredRecord(BaseModel):
     seed: int
     changes: dict[str, Any]
     settings: str
+    pairs: str
     train: dict[str, Any]
     scores: dict[str, dict[str, float]]
     localisation: dict[str, float]
     validation: dict[str, dict[str, float]]
     captions: list[str]
-    true: str
-    right: str
-    faults: str
 
 
 class PairsFile(BaseModel):
@@ -172,13 +168,16 @@ def write(root: Path, run: Run, changes: Tree, workspace: Path) -> Path | None:
         "validation": _curves(
             workspace / "results/curves" / Path(*run.scores_folder.parts[2:]) / "validation.csv"
         ),
-        **{name: "".join(MARKS[line[name]] for line in lines) for name in MARKED_OF_PAIRS},
-        FAULTS: BETWEEN.join(MARKS[None] if line[FAULTS] is None else line[FAULTS] for line in lines),
-        **{name: packed([line[name] for line in lines], width) for name, width in WIDTHS.items()},
         CAPTIONS: [lines[position]["caption"] for position in caption_positions(pairs)],
     }
     folder = root / OWN / run.dataset / record["data"]
     save(folder / PAIRS, described(pairs))
+    columns = ["pair_id", *MARKS, FAULTS, *CORPUS]
+    table = DataFrame([{name: line[name] for name in columns} for line in lines], columns=columns)
+    table[[*MARKS]] = table[[*MARKS]].astype("Int8")
+    # quoted, so that a pair's id may have any character
+    text = table.round(DIGITS).to_csv(index=False, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+    write_text(pairs_path(folder / own_name_of(record)), text)
     save(folder / own_name_of(record), record)
     return folder / own_name_of(record)
 
@@ -193,18 +192,6 @@ def _scored(path: Path, pairs: Sequence[Pair]) -> list[Record]:
 
 def _test_pairs(root: Path, dataset: str) -> list[Pair]:
     return of_split(read_pairs(root / f"data/pairs/{dataset}.jsonl"), "test")
-
-
-def packed(values: Iterable[float], width: int) -> str:
-    """Join numbers to one text: the thousandths of each number in base 36, with `width` digits.
-
-    For example, 0.5 is "DW" with the width 2, because 500 = 13 * 36 + 32.
-    """
-    return "".join(np.base_repr(round(1000 * value), BASE).rjust(width, "0") for value in values)
-
-
-def _unpacked(digits: str, width: int) -> list[int]:
-    return [int(digits[start : start + width], BASE) for start in range(0, len(digits), width)]
 
 
 def _curves(path: Path) -> dict[str, dict[str, float]]:
@@ -270,17 +257,42 @@ def save(path: Path, tree: Record) -> None:
 
 
 def read(path: Path) -> Record:
-    """Read a record as a dictionary. Raises InputError if the file is damaged.
+    """Return the content of a record's JSON file. Raises InputError if the file is damaged."""
+    read_record(path, RunFile, REMEDY, "ignore")
+    record: Record = read_json(path, REMEDY)
+    return record
 
-    Each metric in CORPUS becomes a list of thousandths, one per test pair. `faults` becomes a list, too.
+
+def pairs_path(path: Path) -> Path:
+    """Return the path of the CSV file that belongs to a record's JSON file."""
+    return path.with_suffix(".csv")
+
+
+def read_scored_pairs(path: Path) -> DataFrame:
+    """Return the CSV file of a record, whose JSON file is `path`: a row per test pair.
+
+    `true` and `right` are 1, 0 or NaN. `faults` has the letters of truth.FAULTS; it is NaN where `true` is.
+    Raises InputError if the file is damaged.
     """
-    read_record(path, StoredRecord, REMEDY, "ignore")
-    record = read_json(path, REMEDY)
+    file = pairs_path(path)
+    text = read_text(file, REMEDY)
     try:
-        numbers = {name: _unpacked(record[name], width) for name, width in WIDTHS.items()}
-    except (KeyError, TypeError, ValueError):
-        raise InputError(f"{path}: the numbers of its pairs cannot be read; {REMEDY}") from None
-    return record | numbers | {FAULTS: record[FAULTS].split(BETWEEN)}
+        table = pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
+        numbers = table.drop(columns=["pair_id", FAULTS])
+        numbers[[*MARKS]] = numbers[[*MARKS]].replace("", "nan")
+        numbers = numbers.astype(float)
+        marks, scores = numbers[[*MARKS]], numbers.drop(columns=[*MARKS])
+    except (ValueError, KeyError) as error:  # pandas' ParserError is a ValueError
+        reason = " ".join(str(error).split())[:LONGEST]
+        raise InputError(f"{file} cannot be read ({reason}); {REMEDY}") from None
+    are_marks = (marks.isna() | marks.isin([0, 1])).all(axis=None) and set("".join(table[FAULTS])) <= {
+        *LETTERS
+    }
+    if not are_marks or not (scores.ge(0) & scores.le(MOST)).all(axis=None):
+        raise InputError(f"{file} has a score or judgement that is none; {REMEDY}")
+    table[[*numbers]] = numbers
+    table[FAULTS] = table[FAULTS].where(numbers[TRUE].notna())
+    return table
 
 
 def read_pairs_file(path: Path) -> Record:

@@ -13,8 +13,8 @@ from pipeline.io.outputs import write_text
 from pipeline.reporting.figures import HUES, RULE, WIDE, svg_file
 from pipeline.results.false_words import NAMES, PARTS, Faults, of_group
 from pipeline.results.metric_agreement import Correlation, MetricAgreement, metric_agreements
-from pipeline.results.record_comparisons import Group
-from pipeline.scoring.metric_names import HEADINGS, TRUE
+from pipeline.results.record_tables import Records
+from pipeline.scoring.metric_names import TOTAL, TRUE_CHANGED, heading
 
 SEEDS = "results-seeds.svg"
 FALSE, AGREEMENT = "results-false-words.svg", "results-metric-agreement.svg"
@@ -23,16 +23,16 @@ GAP = 3  # empty places between two datasets
 BAR = 0.2  # height of a horizontal bar in inches
 
 
-def write(folder: Path, datasets: Sequence[Sequence[Group]], params: Params) -> list[str]:
+def write(folder: Path, datasets: Sequence[Records], params: Params) -> list[str]:
     """Write the figures that have data. Return lines of Markdown that show them."""
     order = list(params.model)
-    plain = [[group for group in groups if not group.changes] for groups in datasets]
-    ordered = [sorted(groups, key=lambda group: order.index(group.model)) for groups in plain if groups]
-    faults = [of_group(group, group.dataset * (len(ordered) > 1)) for groups in ordered for group in groups]
+    groups = [[*records.models.groups()] for records in datasets if len(records.models)]
+    ordered = [sorted(models, key=lambda model: order.index(model.name)) for models in groups]
+    faults = [of_group(model, model.dataset * (len(ordered) > 1)) for models in ordered for model in models]
     agreements = {
-        groups[0].dataset: dataset_agreements
-        for groups in datasets
-        if groups and (dataset_agreements := metric_agreements(groups))
+        records.dataset: dataset_agreements
+        for records in datasets
+        if len(records) and (dataset_agreements := metric_agreements([*records.groups()]))
     }
     figures: list[tuple[str, str, object, tuple[float, float], Callable[[Any, Axes], None]]] = [
         (SEEDS, "True captions of changed pairs, of every seed", ordered, WIDE, _draw_seeds),
@@ -47,15 +47,15 @@ def write(folder: Path, datasets: Sequence[Sequence[Group]], params: Params) -> 
     return lines
 
 
-def _draw_seeds(datasets: Sequence[Sequence[Group]], axes: Axes) -> None:
+def _draw_seeds(datasets: Sequence[Sequence[Records]], axes: Axes) -> None:
     x, ticks = 0, []
     for groups, hue in zip(datasets, HUES, strict=False):
         centre, transform = x + (len(groups) - 1) / 2, axes.get_xaxis_transform()
         axes.annotate(groups[0].dataset, (centre, 1.02), xycoords=transform, ha="center")
         for group in groups:
-            values = [100 * run.score("change", TRUE).mean for run in group.by_seed()]
+            values = [100 * value for value in group.values((TOTAL, TRUE_CHANGED))]
             axes.plot([x] * len(values), values, "o", color=hue, alpha=0.7, markersize=5)
-            ticks.append((x, group.model))
+            ticks.append((x, group.name))
             x += 1
         x += GAP
     axes.set_xticks([x for x, _ in ticks], [model for _, model in ticks], rotation=90, fontsize=6)
@@ -99,7 +99,7 @@ def draw_agreement(datasets: Mapping[str, Sequence[MetricAgreement]], axes: Axes
         axes.plot([], [], "o", color=hue, fillstyle="none", label=f"{dataset}: over a run's captions")
     axes.axvline(0, color=RULE, linewidth=0.8)
     axes.axvline(1, color=RULE, linewidth=0.8, linestyle="dotted")
-    axes.set_yticks(range(len(metrics)), [HEADINGS.get(metric, metric) for metric in metrics])
+    axes.set_yticks(range(len(metrics)), [heading(metric) for metric in metrics])
     axes.invert_yaxis()
     axes.set_xlabel("rank correlation with truth (1: the same order; 0: unrelated)")
     axes.legend(loc="upper center", bbox_to_anchor=(0.4, -0.2), ncols=2)

@@ -1,30 +1,36 @@
 """Make the tables of the results pages. A block in a page names the table to insert."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from operator import methodcaller
+from collections.abc import Mapping, Sequence
 
 from pipeline.config.params import Params
 from pipeline.datasets.schema import CHANGE_TYPES
+from pipeline.reporting.score_table import Column, means, printed
 from pipeline.reporting.tables import NONE, Table
 from pipeline.results import false_words, seed_spread
-from pipeline.results.claims import Finding, Verdict, verdicts
-from pipeline.results.metric_agreement import MetricAgreement, metric_agreements
-from pipeline.results.record_comparisons import Group
-from pipeline.scoring import metric_names
-from pipeline.scoring.metric_names import ACCURACY, CIDER, CLAIMED, CORPUS, HEADINGS, TRUE, TRUE_CHANGES
+from pipeline.results.claims import ClaimVerdict, Finding, verdicts
+from pipeline.results.metric_agreement import CIDER_CHANGED, MetricAgreement, metric_agreements
+from pipeline.results.record_tables import Records
+from pipeline.scoring.metric_names import (
+    ACCURACY,
+    CIDER,
+    CLAIMED,
+    CORPUS,
+    TOTAL,
+    TRUE,
+    TRUE_CHANGED,
+    TRUE_UNCHANGED,
+    heading,
+)
 from pipeline.scoring.subsets import QUARTILES
 from pipeline.scoring.truth import FAULTS
-from pipeline.statistics.bootstrap import MeanSd
 
-Datasets = Mapping[str, Sequence[Group]]
-COLUMNS: dict[str, Callable[[Group], MeanSd | None]] = {
-    HEADINGS[TRUE_CHANGES]: lambda group: group.score("change", TRUE),
-    HEADINGS[metric_names.TRUE_NO_CHANGE]: lambda group: group.score("no_change", TRUE),
-    HEADINGS[ACCURACY]: lambda group: group.score("total", ACCURACY),
-    f"{CIDER}, changed": lambda group: group.score("change", CIDER),
-    **{metric: methodcaller("score", "total", metric) for metric in (CIDER, *CORPUS[:-1])},
-    "pointing": Group.pointing,
+Datasets = Mapping[str, Records]
+COLUMNS: dict[Column, str] = {
+    **{(TOTAL, metric): heading(metric) for metric in (TRUE_CHANGED, TRUE_UNCHANGED, ACCURACY)},
+    ("change", CIDER): CIDER_CHANGED,
+    **{(TOTAL, metric): heading(metric) for metric in (CIDER, *CORPUS[:-1])},
+    ("localisation", "pointing"): "pointing",
 }
 
 
@@ -35,31 +41,31 @@ def tables(datasets: Datasets, params: Params) -> dict[str, Table]:
     there are too few records.
     """
     order = list(params.model)
-    ordered = {
-        name: sorted(groups, key=lambda group: (order.index(group.model), _sizes(group)))
-        for name, groups in datasets.items()
+    groups = {
+        name: sorted(
+            records.groups() if len(records) else (),
+            key=lambda group: (order.index(group.runs["model"].iloc[0]), _sizes(group)),
+        )
+        for name, records in datasets.items()
     }
-    named_tables = [("cameras", _cameras(ordered))]
-    for name, groups in ordered.items():
-        named_tables += [(f"{kind} {name}", table) for kind, table in _of_dataset(name, groups).items()]
-    all_verdicts = [verdict for groups in datasets.values() for verdict in verdicts(groups)]
+    named_tables = [("cameras", _cameras(groups))]
+    for name, of_dataset in groups.items():
+        named_tables += [(f"{kind} {name}", table) for kind, table in _of_dataset(name, of_dataset).items()]
+    known = [records for records in datasets.values() if len(records)]
+    all_verdicts = [verdict for records in known for verdict in verdicts(records)]
     decided = [verdict for verdict in all_verdicts if verdict.decided]
     return dict(named_tables) | {
         "decided claims": _claims("Claims that the records decide", decided),
         "claims": _claims("All claims", all_verdicts),
-        "metrics": _metrics(ordered),
-        "seeds": _seeds(ordered),
-        "captions": _captions(next((groups for groups in ordered.values() if groups), [])),
+        "metrics": _metrics(groups),
+        "seeds": _seeds(known),
+        "captions": _captions(next((of_dataset for of_dataset in groups.values() if of_dataset), [])),
     }
 
 
-def printed(score: MeanSd | None) -> str:
-    return NONE if score is None else score.printed()
-
-
-def _of_dataset(name: str, groups: Sequence[Group]) -> dict[str, Table]:
-    models = [group for group in groups if not group.changes]
-    changed = {group.model for group in groups if group.changes}
+def _of_dataset(name: str, groups: Sequence[Records]) -> dict[str, Table]:
+    models = [group for group in groups if len(group.models)]
+    changed = {_model(group) for group in groups if not len(group.models)}
     faults = [false_words.row(false_words.of_group(group)) for group in models]
     overlap = f"{name}: true captions of changed pairs by overlap of the views"
     return {
@@ -67,18 +73,18 @@ def _of_dataset(name: str, groups: Sequence[Group]) -> dict[str, Table]:
         "true by kind": _parts(
             f"{name}: true captions by kind of change", models, (*CHANGE_TYPES, "no_change"), TRUE
         ),
-        "true by overlap": _parts(overlap, models, QUARTILES, TRUE_CHANGES),
+        "true by overlap": _parts(overlap, models, QUARTILES, TRUE_CHANGED),
         "faults": Table(f"{name}: false parts in captions of changed pairs", false_words.HEADINGS, faults),
-        "ablations": _scores(f"{name}: ablations", [group for group in groups if group.model in changed]),
+        "ablations": _scores(f"{name}: ablations", [group for group in groups if _model(group) in changed]),
     }
 
 
-def _cameras(datasets: Datasets) -> Table:
+def _cameras(datasets: Mapping[str, Sequence[Records]]) -> Table:
     scores = {
-        (name, group.model): group.score("total", TRUE_CHANGES).printed()
+        (name, group.name): _row(group, [(TOTAL, TRUE_CHANGED)])[0]
         for name, groups in datasets.items()
         for group in groups
-        if not group.changes
+        if len(group.models)
     }
     rows = [
         [model, *(scores.get((name, model), NONE) for name in datasets)]
@@ -87,7 +93,16 @@ def _cameras(datasets: Datasets) -> Table:
     return Table("True captions of changed pairs by camera", ["model", *datasets], rows)
 
 
-def _sizes(group: Group) -> list[tuple[str, float, str]]:
+def _model(group: Records) -> str:
+    return str(group.runs["model"].iloc[0])
+
+
+def _row(group: Records, columns: Sequence[Column]) -> list[str]:
+    row = means(group.scores, ["group"]).iloc[0]
+    return [printed(row, column) for column in columns]
+
+
+def _sizes(group: Records) -> list[tuple[str, float, str]]:
     """Return a sort key for a group of runs: the settings in which the group differs from params.yaml.
 
     Groups are sorted by the names of these settings, and then by the values. Numbers are sorted as
@@ -95,32 +110,32 @@ def _sizes(group: Group) -> list[tuple[str, float, str]]:
     """
     return [
         (key, value, "") if isinstance(value, int | float) else (key, math.inf, str(value))
-        for key, value in group.changes.items()
+        for key, value in group.runs["changes"].iloc[0].items()
     ]
 
 
-def _scores(title: str, groups: Sequence[Group]) -> Table:
+def _scores(title: str, groups: Sequence[Records]) -> Table:
     rows = [
         [
-            group.name if group.above_chance else f"{group.name}, at chance",
-            str(len(group.records)),
-            "{iterations} × {batch}".format(**group.records[0]["train"]),
-            *(printed(column(group)) for column in COLUMNS.values()),
+            group.name if len(group.above_chance) else f"{group.name}, at chance",
+            str(len(group)),
+            "{iterations} × {batch}".format(**group.runs["record"].iloc[0]["train"]),
+            *_row(group, [*COLUMNS]),
         ]
         for group in groups
     ]
-    return Table(title, ["model", "seeds", "iterations × scenes", *COLUMNS], rows)
+    return Table(title, ["model", "seeds", "iterations × scenes", *COLUMNS.values()], rows)
 
 
-def _parts(title: str, groups: Sequence[Group], parts: Sequence[str], metric: str) -> Table:
-    present_parts = [part for part in parts if groups and part in groups[0].pairs["subsets"]]
-    rows = [[group.name, *(printed(group.score(part, metric)) for part in present_parts)] for group in groups]
+def _parts(title: str, groups: Sequence[Records], parts: Sequence[str], metric: str) -> Table:
+    present_parts = [part for part in parts if groups and part in groups[0].test["subsets"]]
+    rows = [[group.name, *_row(group, [(part, metric) for part in present_parts])] for group in groups]
     headings = [part.removeprefix("viewpoint_iou_").replace("_", " ") for part in present_parts]
     return Table(title, ["model", *headings], rows)
 
 
-def _claims(title: str, claim_verdicts: Sequence[Verdict]) -> Table:
-    headings = [heading for metric in CLAIMED for heading in (HEADINGS.get(metric, metric), "", "over seeds")]
+def _claims(title: str, claim_verdicts: Sequence[ClaimVerdict]) -> Table:
+    headings = [text for metric in CLAIMED for text in (heading(metric), "", "over seeds")]
     rows = [
         [
             f"{verdict.claim.better} > {verdict.claim.worse} ({verdict.claim.source})",
@@ -138,7 +153,7 @@ def _finding_texts(finding: Finding) -> list[str]:
     return [finding.result, finding.difference.printed, margin]
 
 
-def _metrics(datasets: Datasets) -> Table:
+def _metrics(datasets: Mapping[str, Sequence[Records]]) -> Table:
     """Return a table of how well each metric agrees with the truth of captions.
 
     Models whose change accuracy is at chance level are left out.
@@ -147,7 +162,7 @@ def _metrics(datasets: Datasets) -> Table:
         [
             (name, agreement)
             for name, groups in datasets.items()
-            for agreement in metric_agreements([group for group in groups if group.above_chance])
+            for agreement in metric_agreements([group for group in groups if len(group.above_chance)])
         ]
     )
 
@@ -158,7 +173,7 @@ def agreement_table(agreements: Sequence[tuple[str, MetricAgreement]]) -> Table:
     headings += ["correlation, captions of a run", "true caption preferred"]
     rows = [
         [
-            HEADINGS.get(agreement.metric, agreement.metric),
+            heading(agreement.metric),
             name,
             agreement.runs.printed,
             _percent(agreement.misranked),
@@ -174,32 +189,31 @@ def _percent(share: float | None) -> str:
     return NONE if share is None else f"{100 * share:.0f} %"
 
 
-def _seeds(datasets: Datasets) -> Table:
+def _seeds(datasets: Sequence[Records]) -> Table:
     headings = ["dataset", "models", "sd over seeds", "sd over test pairs"]
     headings += ["1 in 20 pairs of runs differs by", "5 seeds show", "seeds for 2 points"]
-    rows = [[name, *row] for name, groups in datasets.items() if (row := seed_spread.row(groups))]
-    return Table(f"Spread of {HEADINGS[TRUE_CHANGES]} over seeds", headings, rows)
+    rows = [[records.dataset, *row] for records in datasets if (row := seed_spread.row(records))]
+    return Table(f"Spread of {TRUE_CHANGED} over seeds", headings, rows)
 
 
-def _captions(groups: Sequence[Group]) -> Table:
+def _captions(groups: Sequence[Records]) -> Table:
     """Return a table of the captions that the records keep as text, for the first seed of each model."""
-    models = [group for group in groups if not group.changes]
-    references = models[0].pairs["captions"] if models else {}
+    models = [group for group in groups if len(group.models)]
+    references = models[0].test["captions"] if models else {}
+    faults = [[*group.pairs["faults"]] for group in models]  # the first seed comes first
     rows = [
         [
             reference if group is models[0] else "",
-            group.model,
-            record["captions"][index],
-            _judged(record, int(position)),
+            group.name,
+            group.runs["record"].iloc[0]["captions"][index],
+            _judged(letters[int(position)]),
         ]
         for index, (position, reference) in enumerate(references.items())
-        for group in models
-        for record in group.records[:1]
+        for group, letters in zip(models, faults, strict=True)
     ]
     headings = ["one of the references", "model", "caption", "judged"]
     return Table("Ten captions of each model", headings, rows, texts=4)
 
 
-def _judged(record: Mapping[str, Sequence[str]], position: int) -> str:
-    letters = record["faults"][position]
+def _judged(letters: str) -> str:
     return "false: " + ", ".join(FAULTS[letter] for letter in letters) if letters else "true"

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from statistics import NormalDist, fmean
 
 from pipeline.results.claims import LEAST_SEEDS
-from pipeline.results.record_comparisons import Group
-from pipeline.scoring.metric_names import TRUE, TRUE_CHANGES
+from pipeline.results.record_tables import Records
+from pipeline.scoring.metric_names import TOTAL, TRUE_CHANGED
 from pipeline.statistics.bootstrap import resampled
 
 RESAMPLES, SEED = 2_000, 1
@@ -17,7 +17,7 @@ TARGET_DIFFERENCE = 0.02  # difference of the share of true captions to be shown
 Z, POWER = NormalDist().inv_cdf(0.975), NormalDist().inv_cdf(0.8)
 
 
-def row(groups: Sequence[Group]) -> list[str] | None:
+def row(records: Records) -> list[str] | None:
     """Return a dataset's row in the table of spreads; None if there is no usable model.
 
     A model is usable if it is above chance and has at least LEAST_SEEDS seeds. Deviations and
@@ -29,10 +29,11 @@ def row(groups: Sequence[Group]) -> list[str] | None:
     - smallest difference between two models that can be shown with five seeds of each model
     - number of seeds of each model that are needed to show a difference of two points
     """
-    usable = [group for group in groups if len(group.records) >= LEAST_SEEDS and group.above_chance]
+    usable = [group for group in records.above_chance.groups() if len(group) >= LEAST_SEEDS]
     if not usable:
         return None
-    sd = pooled([group.score("change", TRUE).sd or 0.0 for group in usable])
+    spreads = [group.score((TOTAL, TRUE_CHANGED)) for group in usable]
+    sd = pooled([spread.sd or 0.0 for spread in spreads if spread])
     by_pairs = pooled([over_pairs(run) for group in usable for run in group.by_seed()])
     shares = [sd, by_pairs, Z * math.sqrt(2) * sd, smallest_difference(sd, 5)]
     return [str(len(usable)), *(f"{100 * share:.1f}" for share in shares), str(seeds_needed(sd))]
@@ -43,13 +44,13 @@ def pooled(deviations: Sequence[float]) -> float:
     return math.sqrt(fmean(deviation**2 for deviation in deviations))
 
 
-def over_pairs(group: Group) -> float:
+def over_pairs(run: Records) -> float:
     """Return the standard deviation of a run's share of true captions over resampled test scenes.
 
-    `group` has the record of this run only. The share is computed over the changed pairs.
+    `run` has the record of this run only. The share is computed over the changed pairs.
     """
-    (shares,) = resampled([group.evidence().of_scenes()], RESAMPLES, SEED)
-    return float(shares[TRUE_CHANGES].std(ddof=1))
+    (shares,) = resampled([run.evidence().of_scenes()], RESAMPLES, SEED)
+    return float(shares[TRUE_CHANGED].std(ddof=1))
 
 
 def seeds_needed(sd: float, difference: float = TARGET_DIFFERENCE) -> int:

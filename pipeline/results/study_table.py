@@ -4,29 +4,47 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
+import pandas as pd
+from pandas import DataFrame
+
 from pipeline.config.params import Params
 from pipeline.datasets.manifest import read_pairs
 from pipeline.datasets.schema import of_split
 from pipeline.io.errors import InputError
 from pipeline.reporting import paper_results
-from pipeline.reporting.dataset_results import Metrics, check_alike, read_metrics
-from pipeline.reporting.overview_table import HEADINGS, TOTAL
+from pipeline.reporting.dataset_results import check_alike, read_metrics
 from pipeline.reporting.paper_results import Published, PublishedRetrieval
 from pipeline.reporting.retrieval_results import DIRECTIONS, FIGURES, Figures, factor, printed
+from pipeline.reporting.score_table import means, of_metrics
+from pipeline.reporting.score_table import printed as printed_score
 from pipeline.reporting.tables import NONE, Table, number
 from pipeline.results.own_records import recorded
-from pipeline.scoring import metric_names, table_notes
-from pipeline.scoring.metric_names import ACCURACY, AGREES, CIDER, METEOR, PLACES, PRINTED, TRUE
+from pipeline.scoring import table_notes
+from pipeline.scoring.metric_names import (
+    ACCURACY,
+    AGREES,
+    AGREES_CHANGED,
+    BY_CHANGE,
+    CIDER,
+    CORPUS,
+    METEOR,
+    PRINTED,
+    SPICE,
+    TOTAL,
+    TRUE,
+    TRUE_CHANGED,
+    heading,
+)
 from pipeline.scoring.subsets import subsets
 from pipeline.statistics import pair_scores
-from pipeline.statistics.bootstrap import MeanSd, over_seeds
 from pipeline.statistics.comparisons import Comparison, compare_all, p_value, signed
 from pipeline.statistics.evidence import Evidence
 from pipeline.study.study_file import Study, filled
 from pipeline.study.study_runs import RETRIEVAL, Planned, Run, finished
 
 JUDGED = (TRUE, AGREES)
-METRICS = (*PLACES, *JUDGED, *PRINTED, ACCURACY)  # in the order of the columns
+# metrics in the order of the columns: over all pairs, and over a subset
+OVERALL, OF_SUBSET = (*BY_CHANGE, *CORPUS, SPICE, ACCURACY), (*JUDGED, *CORPUS, SPICE)
 PAPER = "paper "  # prefix of headings of the papers' columns
 
 
@@ -112,12 +130,10 @@ def _score_notes(root: Path, planned: Sequence[Planned]) -> list[str]:
     shared = [
         line
         for of_run in metrics.values()
-        for line in (*table_notes.of_scope(of_run.described), *table_notes.of_constants(of_run.described))
+        for line in (*table_notes.of_scope(of_run), *table_notes.of_constants(of_run))
     ]
     warnings = [
-        f"{name}: {text}"
-        for name, of_run in metrics.items()
-        for text in table_notes.warnings(of_run.described)
+        f"{name}: {text}" for name, of_run in metrics.items() for text in table_notes.warnings(of_run)
     ]
     return [*dict.fromkeys(shared), *warnings]
 
@@ -143,22 +159,29 @@ def _scores(
     published: dict[str, list[Published]],
     notes: Sequence[str],
 ) -> Table:
-    scores = [_mean_scores(root, subset, _finished_runs(root, row)) for row in planned]
+    metrics = OVERALL if subset == TOTAL else OF_SUBSET
+    scores = _mean_scores(root, planned)
+    ours = [
+        {metric: printed_score(scores.loc[[number]].iloc[0], (subset, metric)) for metric in metrics}
+        if number in scores.index
+        else {}
+        for number in range(len(planned))
+    ]
     papers = [
-        next((means.values for means in published.get(row.row.label, []) if means.subset == subset), {})
+        next((found.values for found in published.get(row.row.label, []) if found.subset == subset), {})
         for row in planned
     ]
-    our_metrics = [metric for metric in METRICS if any(metric in means for means in scores)]
-    paper_metrics = [metric for metric in METRICS if any(means.get(metric) is not None for means in papers)]
+    our_metrics = [metric for metric in metrics if any(row.get(metric, NONE) != NONE for row in ours)]
+    paper_metrics = [metric for metric in PRINTED if any(row.get(metric) is not None for row in papers)]
     lines = [
         [
             *_row(root, row),
-            *(means[metric].printed() if metric in means else NONE for metric in our_metrics),
+            *(texts.get(metric, NONE) for metric in our_metrics),
             *(number(paper.get(metric)) for metric in paper_metrics),
         ]
-        for row, means, paper in zip(planned, scores, papers, strict=True)
+        for row, texts, paper in zip(planned, ours, papers, strict=True)
     ]
-    headings = ["", "seeds", *(HEADINGS.get(metric, metric) for metric in our_metrics)]
+    headings = ["", "seeds", *map(heading, our_metrics)]
     headings += [f"{PAPER}{metric}" for metric in paper_metrics]
     return Table(f"{title}{_subset_title(subset)}: × 100, mean ± sd over seeds", headings, lines, notes)
 
@@ -186,19 +209,14 @@ def _finished_runs(root: Path, row: Planned) -> list[Run]:
     return [run for run in row.runs if finished(root, run)]
 
 
-def _mean_scores(root: Path, subset: str, runs: Sequence[Run]) -> dict[str, MeanSd]:
-    if not runs:
-        return {}
-    scores = [_run_scores(read_metrics(root / run.folder / "metrics.json"), subset) for run in runs]
-    common = [metric for metric in METRICS if all(metric in of_run for of_run in scores)]
-    return {metric: over_seeds([of_run[metric] for of_run in scores]) for metric in common}
-
-
-def _run_scores(metrics: Metrics, subset: str) -> dict[str, float]:
-    if subset != TOTAL:
-        return metrics.subsets.get(subset, {})
-    scores = {metric: value for metric, value in metrics.subsets[TOTAL].items() if metric not in JUDGED}
-    return metric_names.of_parts(metrics.subsets) | scores | metrics.overall
+def _mean_scores(root: Path, planned: Sequence[Planned]) -> DataFrame:
+    """Return the `means` of a study's rows: number of a row -> scores. Rows without a run are left out."""
+    tables = [
+        of_metrics(read_metrics(root / run.folder / "metrics.json"), row=number, run=run.seed)
+        for number, row in enumerate(planned)
+        for run in _finished_runs(root, row)
+    ]
+    return means(pd.concat(tables), ["row"]) if tables else DataFrame()
 
 
 def _differences(root: Path, dataset: str, subset: str, planned: Sequence[Planned]) -> list[Table]:
@@ -216,7 +234,7 @@ def _differences(root: Path, dataset: str, subset: str, planned: Sequence[Planne
     lines = [
         [
             f"{a} − {b}",
-            HEADINGS.get(metric, metric),
+            heading(metric),
             signed(by_metric[metric].difference),
             f"{signed(by_metric[metric].low)} to {signed(by_metric[metric].high)}",
             p_value(by_metric[metric].p),
@@ -240,7 +258,7 @@ def _compared(subset: str, by_metric: dict[str, Comparison]) -> list[str]:
     if it is known, else METEOR. In subsets, the last metric is METEOR, because change accuracy is
     meaningless there.
     """
-    truth = (metric_names.TRUE_CHANGES, metric_names.AGREES_CHANGES) if subset == TOTAL else JUDGED
+    truth = (TRUE_CHANGED, AGREES_CHANGED) if subset == TOTAL else JUDGED
     second = ACCURACY if subset == TOTAL and ACCURACY in by_metric else METEOR
     return [*(metric for metric in truth if metric in by_metric), CIDER, second]
 

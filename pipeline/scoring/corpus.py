@@ -12,8 +12,8 @@ from pipeline.io.errors import InputError, listed
 from pipeline.scoring import conditions, java, meteor, metrics, repetition, spice, tokenizer
 from pipeline.scoring.constant_baseline import BEST, BEST_CHANGED, best_of_references, lead
 from pipeline.scoring.meteor import from_statistics
+from pipeline.scoring.metric_names import TOTAL
 
-TOTAL = "total"
 Values = dict[str, float | None]
 
 

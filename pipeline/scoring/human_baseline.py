@@ -12,6 +12,7 @@ from pipeline.datasets.schema import Pair
 from pipeline.io.errors import InputError
 from pipeline.scoring import corpus
 from pipeline.scoring.constant_baseline import BEST, CONSTANT, LEAD, MARGIN
+from pipeline.scoring.metric_names import TOTAL
 from pipeline.scoring.reference_files import has_word
 
 SEED = 0
@@ -66,5 +67,5 @@ def scores(pairs: Sequence[Pair], timeout: float, tokeniser: str) -> dict[str, A
     except InputError as error:
         raise InputError(f"one annotator against the others: {error}") from None
     constant = {key: value for key, value in scored.constants[BEST].items() if key not in (LEAD, MARGIN)}
-    own = {name: value for name, value in scored.subsets[corpus.TOTAL].items() if name != "CIDEr-D/corpus-df"}
+    own = {name: value for name, value in scored.subsets[TOTAL].items() if name != "CIDEr-D/corpus-df"}
     return {"pairs": len(captions), **own, CONSTANT: constant}

@@ -135,14 +135,26 @@ def cider_is_zero(references: References) -> bool:
     return all(document == documents[0] for document in documents)
 
 
-class CiderD:
-    """CIDEr-D of any subset of a corpus, with the subset's own document frequencies.
+def document_frequencies(references: References) -> Counter[Ngram]:
+    """Return n-gram -> number of pairs whose references contain it."""
+    return Counter(gram for texts in references.values() for gram in set().union(*map(ngrams, texts)))
 
-    A "term" is an n-gram together with its count in a sentence; the two determine its tf-idf. A "couple" is
-    a caption and one of its references. Equal couples are compared only once.
+
+class CiderD:
+    """CIDEr-D of any subset of a corpus, with the subset's own document frequencies, or with given ones.
+
+    `documents` has given document frequencies, and the number of documents that they are of. A "term" is an
+    n-gram together with its count in a sentence; the two determine its tf-idf. A "couple" is a caption and
+    one of its references. Equal couples are compared only once.
     """
 
-    def __init__(self, captions: Captions, references: References, grams: Mapping[str, Counter[Ngram]]):
+    def __init__(
+        self,
+        captions: Captions,
+        references: References,
+        grams: Mapping[str, Counter[Ngram]],
+        documents: tuple[Mapping[Ngram, int], int] | None = None,
+    ):
         numbers: dict[Ngram, int] = {}
         terms: dict[tuple[int, int], int] = {}  # (n-gram, count) -> term
         sentences = {
@@ -159,6 +171,10 @@ class CiderD:
         self._grams, self._pairs = len(numbers), len(references)
         self._index_sentences(sentences)
         self._index_documents(references, sentences)
+        self._given = None
+        if documents:
+            frequency, number = documents
+            self._given = np.array([frequency.get(gram, 0) for gram in numbers], dtype=np.int64), number
         self._references, self._texts = references, sentences
         self.set_captions(captions)
 
@@ -245,11 +261,15 @@ class CiderD:
     def _weights(self, chosen: np.ndarray) -> np.ndarray:
         """Return the tf-idf of each term, (terms,): an n-gram with its count in a sentence.
 
-        Only pairs with a true value in `chosen`, bool (pairs,), count in the document frequencies.
+        Only pairs with a true value in `chosen`, bool (pairs,), count in the document frequencies, unless
+        these are given.
         """
-        grams = self._in_document[chosen[self._document]]
-        frequency = np.maximum(1.0, np.bincount(grams, minlength=self._grams))
-        rarity = np.log(float(chosen.sum())) - np.log(frequency)
+        if self._given:
+            frequency, number = self._given
+        else:
+            grams = self._in_document[chosen[self._document]]
+            frequency, number = np.bincount(grams, minlength=self._grams), chosen.sum()
+        rarity = np.log(float(number)) - np.log(np.maximum(1.0, frequency))
         return self._count * rarity[self._gram]
 
     def _similarities(self, weight: np.ndarray) -> np.ndarray:

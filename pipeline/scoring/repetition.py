@@ -69,10 +69,7 @@ def described(captions: Mapping[str, str], subsets: Mapping[str, Sequence[str]])
 
 
 def read(metrics: Mapping[str, Any]) -> list[Repetition]:
-    """Return the repetitions in the content of a metrics.json: over all pairs, and over the changed pairs.
-
-    A metrics.json of an earlier version has none.
-    """
+    """Return the repetitions in the content of a metrics.json: over all pairs, and over the changed pairs."""
     entries = [metrics[key] for key in (OVERALL, CHANGED) if key in metrics]
     return [
         Repetition(

@@ -11,8 +11,17 @@ from pipeline.io.content_hashes import with_hashes
 from pipeline.io.outputs import write_json, write_json_lines, write_text
 from pipeline.scoring import accuracy, conditions, metric_names, reversal
 from pipeline.scoring.conditions import Conditions, Scope
-from pipeline.scoring.corpus import TOTAL, Scores, score
-from pipeline.scoring.metric_names import AGREES, FAULTS, FITS, IS_UNREADABLE, JUDGED, TRUE
+from pipeline.scoring.corpus import Scores, score
+from pipeline.scoring.metric_names import (
+    AGREES,
+    BY_CHANGE,
+    FAULTS,
+    FITS,
+    IS_UNREADABLE,
+    JUDGED,
+    TOTAL,
+    TRUE,
+)
 from pipeline.scoring.no_change import sentences_of
 from pipeline.scoring.sentences import STRICT
 from pipeline.scoring.subsets import subsets
@@ -61,6 +70,15 @@ class Correctness:
             if any(truth.get(name) is not None for truth in self.pairs.values())
         }
 
+    def by_change(self) -> dict[str, float]:
+        """Return the known shares of BY_CHANGE, such as true/changed: over the changed pairs only."""
+        pairs = self.pairs.values()
+        shares = {
+            name: accuracy.share(truth.get(metric) for truth in pairs if truth["changed"] is changed)
+            for name, (metric, changed) in BY_CHANGE.items()
+        }
+        return {name: share for name, share in shares.items() if share is not None}
+
 
 UNKNOWN = Correctness({}, {}, {})
 NO_TRUTH = dict.fromkeys(("scene_id", "changed", *JUDGED, FAULTS, IS_UNREADABLE))  # of a pair in pairs.jsonl
@@ -85,6 +103,7 @@ def score_pairs(
     scores_with_truth = {
         name: truth.shares(members[name]) | values for name, values in scores.subsets.items()
     }
+    scores_with_truth[TOTAL] = {**truth.by_change(), **scores_with_truth[TOTAL]}
     return replace(scores, subsets=scores_with_truth)
 
 

@@ -82,24 +82,9 @@ def check_per_pair(file: Path) -> None:
         content_hashes.check(metrics, hashes, "per_pair", file, AGAIN)
 
 
-def stated_conditions(file: Path) -> tuple[str | None, str | None]:
-    """Return the tokeniser and the hash of the pairs that metrics.json next to a pairs.jsonl states.
-
-    A value is None if it is not stated there. This is for files of earlier versions: they state no hash of
-    their references, but references are equal if they were read from equal files of pairs.
-    """
-    metrics = file.with_name(METRICS)
-    if file.name != PAIRS or not metrics.is_file():
-        return None, None
-    record = read_json(metrics, SCORE)
-    hashes = content_hashes.read(metrics, record, SCORE)
-    tokeniser = record.get("scorers", {}).get("tokenizer") if isinstance(record, dict) else None
-    return tokeniser, hashes.get("pairs")
-
-
 def _run(file: Path) -> str | None:
     """Return DATASET/MODEL/SEED of a file in results/runs; None for a file elsewhere."""
-    match file.absolute().parts:  # cells: the name of the folder runs in earlier versions
-        case (*_, "results", "runs" | "cells", dataset, model, seed, _):
+    match file.absolute().parts:
+        case (*_, "results", "runs", dataset, model, seed, _):
             return f"{dataset}/{model}/{seed}"
     return None

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 
 from pipeline.io.errors import InputError
-from pipeline.scoring.metric_names import AGREES, AGREES_CHANGES, HEADINGS, TRUE, TRUE_CHANGES
+from pipeline.scoring.metric_names import AGREES, AGREES_CHANGED, TRUE, TRUE_CHANGED
 from pipeline.statistics.bootstrap import resampled, scores
 from pipeline.statistics.evidence import Array, Evidence, alike
 
@@ -17,9 +17,9 @@ LEVEL = 0.05  # an interval contains 1 - LEVEL of the resamples
 LEAST = 0.0005  # smaller differences print as 0.0, such as those in BLEU-4 of two corpora without a 4-gram
 SPOKEN = {  # metrics with another name in sentences
     TRUE: "points true",
-    TRUE_CHANGES: f"points of “{HEADINGS[TRUE_CHANGES]}”",
+    TRUE_CHANGED: f"points of “{TRUE_CHANGED}”",
     AGREES: "points agreeing",
-    AGREES_CHANGES: f"points of “{HEADINGS[AGREES_CHANGES]}”",
+    AGREES_CHANGED: f"points of “{AGREES_CHANGED}”",
 }
 DIGITS = 9  # digits of a difference; rounding errors beyond them must not make a model differ from itself
 

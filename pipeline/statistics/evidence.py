@@ -13,7 +13,7 @@ from pipeline.io.errors import InputError
 from pipeline.scoring import metric_names as named
 from pipeline.scoring.conditions import Conditions
 from pipeline.scoring.meteor import from_statistics
-from pipeline.scoring.metrics import SMALL, TINY
+from pipeline.scoring.metrics import bleu
 
 Array = np.ndarray
 MILLION = 1e6
@@ -24,10 +24,8 @@ def bleu_4(sums: Array) -> Array:
 
     The 10 sums are matched n-grams (4), all n-grams (4), and the words of captions and of references.
     """
-    matches, guesses, length, reference = sums[..., :4], sums[..., 4:8], sums[..., 8], sums[..., 9]
-    precision = np.prod((matches + TINY) / (guesses + SMALL), -1) ** 0.25
-    ratio = (length + TINY) / (reference + SMALL)
-    return precision * np.exp(np.minimum(1 - 1 / ratio, 0))
+    rows = sums.reshape(-1, sums.shape[-1])
+    return np.array([bleu(counts)[3] for counts in rows]).reshape(sums.shape[:-1])
 
 
 def mean(sums: Array) -> Array:

@@ -2,18 +2,20 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import BaseModel, Field, FiniteFloat, NonNegativeInt
+from pydantic import BaseModel, Field, FiniteFloat, NonNegativeInt, model_validator
 
 from pipeline.io.errors import InputError
 from pipeline.io.records import read_records
 from pipeline.scoring import metric_names as named
 from pipeline.scoring import run_files
 from pipeline.scoring.conditions import Conditions
+from pipeline.scoring.metrics import MEANS
 from pipeline.statistics.evidence import Array, Evidence, alike, mean, millionths, summed
 
 REMEDY = "run `dvc repro score` to make it"
@@ -50,7 +52,7 @@ class ScoredPair(BaseModel):
     scene_id: str | None = None
     bleu: _Bleu
     meteor: MeteorCounts
-    rouge_l: FiniteFloat = Field(alias="ROUGE-L")
+    means: dict[str, FiniteFloat]  # the metrics in MEANS, such as ROUGE-L
     cider_d: FiniteFloat = Field(alias="CIDEr-D")  # a fraction; document frequencies of all the test pairs
     spice: FiniteFloat | None = Field(alias="SPICE")
     right: bool | None  # correct about change or no change; None if the truth is unknown
@@ -60,19 +62,30 @@ class ScoredPair(BaseModel):
     agrees: bool | None = None  # with the references, if the scene is unknown
     faults: str | None = None  # the false parts of the caption, as letters of truth.FAULTS
     caption: str = ""
-    scored: Conditions | None = None  # None in files of earlier versions
-    references: str | None = None  # hash of the pair's references; None in files of earlier versions
+    scored: Conditions
+    references: str  # hash of the pair's references
+
+    @model_validator(mode="before")
+    @classmethod
+    def _collect_means(cls, line: Any) -> Any:
+        if not isinstance(line, dict):
+            return line
+        return line | {"means": {metric: line.get(metric) for metric in MEANS}}
+
+
+def _mean_of(metric: str, pair: ScoredPair) -> float:
+    return pair.means[metric]
 
 
 VALUES: dict[str, Callable[[ScoredPair], Any]] = {
-    named.TRUE_CHANGES: lambda pair: pair.true if pair.changed else None,
+    named.TRUE_CHANGED: lambda pair: pair.true if pair.changed else None,
     named.TRUE: attrgetter("true"),
     named.FITS: attrgetter("fits"),
-    named.AGREES_CHANGES: lambda pair: pair.agrees if pair.changed else None,
+    named.AGREES_CHANGED: lambda pair: pair.agrees if pair.changed else None,
     named.AGREES: attrgetter("agrees"),
     named.BLEU_4: lambda pair: pair.bleu.counts,
     named.METEOR: attrgetter("meteor"),
-    named.ROUGE_L: attrgetter("rouge_l"),
+    **{metric: partial(_mean_of, metric) for metric in MEANS},
     named.CIDER: attrgetter("cider_d"),
     named.SPICE: attrgetter("spice"),
     named.ACCURACY: attrgetter("right"),
@@ -121,20 +134,11 @@ def _known(texts: Sequence[str | None]) -> tuple[str, ...]:
 
 
 def read_pairs(path: Path) -> list[ScoredPair]:
-    """Read a pairs.jsonl. Raises InputError if it is missing or was not written by stages.score.
-
-    A file of an earlier version has no conditions. They are then those that metrics.json in its folder
-    states.
-    """
+    """Read a pairs.jsonl. Raises InputError if it is missing or was not written by stages.score."""
     run_files.check_per_pair(path)
     pairs = list(read_records(path, ScoredPair, REMEDY, "pair_id", extra="ignore"))
     if not pairs:
         raise InputError(f"{path} has no pairs; remove it and {REMEDY} again")
-    if any(pair.scored is None for pair in pairs):
-        tokeniser, references = run_files.stated_conditions(path)
-        if tokeniser is not None:
-            scored = Conditions(tokeniser=tokeniser)
-            pairs = [pair.model_copy(update={"scored": scored, "references": references}) for pair in pairs]
     return pairs
 
 

@@ -6,11 +6,10 @@ from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from pipeline.io.dvc_lock import NAME as LOCK
 from pipeline.io.outputs import remove
 from pipeline.study.jobs import Task
 from pipeline.study.study_runs import Run
-from pipeline.study.workspace import SETTINGS, Base, workspaces
+from pipeline.study.workspace import LOCK, SETTINGS, Base, workspaces
 
 PHASE = "pretrain"  # the stage of pre-training
 
@@ -72,7 +71,6 @@ def command(run: Run, prepared: Collection[str], commits: bool) -> str:
     run_stages = [_stage_name(stage, run) for stage in ("train", "decode", "score")]
     repro = ["dvc", "repro", "--single-item"]
     command_lines = [
-        ["commands.check_lock"],
         ["dvc", "checkout", "--quiet", *prepared],
         [*repro, *shared_stages],
         [*repro, *([] if commits else ["--no-commit"]), *run_stages],

@@ -18,9 +18,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, STDOUT
+from typing import Any
 
 from pipeline.config.params import read_tree
-from pipeline.io import dvc_lock, named_files
+from pipeline.io import named_files
 from pipeline.io.errors import InputError, writing
 from pipeline.io.inputs import read_yaml
 from pipeline.io.outputs import remove, replacing, write_text, yaml_of
@@ -32,7 +33,7 @@ from pipeline.study.study_runs import Run, how_to_prepare, preparing_stages, pre
 
 FOLDER = Path(".scratch/study")
 BASE, RUNS = "base", "runs"
-PARAMS, CONFIG = "params.yaml", ".dvc/config"
+PARAMS, LOCK, CONFIG = "params.yaml", "dvc.lock", ".dvc/config"
 CODE = ("models", "pipeline", "stages", "commands", "datasets.yaml", "dvc.yaml", ".dvcignore")
 # folders that DVC looks for
 README_FILES = ("data/imported/README.md", "data/pretraining/records/README.md")
@@ -59,7 +60,7 @@ class Base:
             with writing(folder):
                 remove(folder)
                 _copy(self.folder, folder, run.dataset)
-                shutil.copyfile(self.folder / dvc_lock.NAME, folder / dvc_lock.NAME)
+                shutil.copyfile(self.folder / LOCK, folder / LOCK)
                 # a link, not an environment variable: metrics.json must name the same folder as `dvc repro`
                 _link(self.root.resolve() / SPICE, folder / SPICE)
                 link_named(self.root, folder, run.params, run.dataset)
@@ -76,8 +77,6 @@ def opened(root: Path, dataset: str, inputs: Sequence[str]) -> Iterator[Base]:
     or if the data are not up to date.
     """
     with output_lock(root.resolve() / FOLDER):
-        if message := dvc_lock.check(root):
-            print(message, file=sys.stderr)
         tree = read_tree(root / PARAMS) | {"datasets": [dataset]}
         stages = tree.get("stages", {})
         tree["stages"] = stages | {"extract": [*{*inputs, *stages.get("extract", [])}]}
@@ -141,16 +140,24 @@ def _dvc(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def _fill(base: Base, dataset: str, tree: Tree) -> None:
     root, folder = base.root, base.folder
-    stages = read_yaml(root / dvc_lock.NAME, "restore it with git")["stages"]
-    prepared_stages = {name: stage for name, stage in stages.items() if name in base.prepared}
+    prepared_stages = {name: stage for name, stage in locked_stages(root).items() if name in base.prepared}
     with writing(folder):
         remove(folder)
         _copy(root, folder, dataset)
-        write_text(folder / dvc_lock.NAME, yaml_of({"schema": "2.0", "stages": prepared_stages}))
+        write_text(folder / LOCK, yaml_of({"schema": "2.0", "stages": prepared_stages}))
         write_text(folder / PARAMS, yaml_of(tree))
         link_named(root, folder, tree, dataset)
         link_watched(root, folder, tree, dataset)
         _write_config(root.resolve(), folder / CONFIG)
+
+
+def locked_stages(root: Path) -> dict[str, Any]:
+    """Return the stages of dvc.lock, which DVC writes in place: a kill may leave only its beginning."""
+    remedy = "remove it: `dvc repro` then uses the results in DVC's cache"
+    lock = read_yaml(root / LOCK, remedy)
+    if not isinstance(lock, dict) or not isinstance(stages := lock.get("stages"), dict):
+        raise InputError(f"{root / LOCK} is cut off or damaged; {remedy}")
+    return stages
 
 
 def _copy(source: Path, folder: Path, dataset: str) -> None:

@@ -256,8 +256,7 @@ def load(path: str | Path) -> Vocabulary:
     """Return the vocabulary in a file that `save` wrote. Raises InputError if the file is wrong or edited."""
     record = read_json(path, REMEDY)
     content = checked(kind_of(record), record, str(path), REMEDY)
-    if content_hashes.KEY in record:  # earlier versions had no hashes; model.yaml has a hash of the words
-        content_hashes.read(path, record, REMEDY)
+    content_hashes.read(path, record, REMEDY)
     if isinstance(content, ClipFile):
         return ClipVocabulary(content.longest)
     words = tuple(sorted(content.ids, key=content.ids.__getitem__))

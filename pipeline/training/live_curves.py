@@ -97,7 +97,7 @@ class LiveCurves:
         """
         if self.live is None:
             return
-        # `/` is replaced, because dvclive would make a folder `true` for the curve `true/change`
+        # `/` is replaced, because dvclive would make a folder `true` for the curve `true/changed`
         values = {
             f"{kind}/{name.replace('/', '-')}": value for name, value in row.items() if name != "iteration"
         }

@@ -14,13 +14,10 @@ L_policy + `cross_entropy` * (L_cap + the model's other weighted terms).
 B: pairs; K: samples per pair; L: words per caption; N: cells of an image; D: width; R: references per pair.
 """
 
-import math
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -32,7 +29,8 @@ from pipeline.compute import devices
 from pipeline.datasets.schema import NO_CHANGE, Pair, exchanged
 from pipeline.decoding.greedy import evaluating, greedy, sample
 from pipeline.io.errors import InputError
-from pipeline.scoring.metrics import LONGEST, SIGMA, Ngram, bigrams, cider_is_zero, ngrams
+from pipeline.scoring import metrics
+from pipeline.scoring.metrics import cider_is_zero, document_frequencies
 from pipeline.scoring.no_change import says_no_change, sentences_of
 from pipeline.scoring.sentences import agrees
 from pipeline.scoring.truth import judge
@@ -87,43 +85,13 @@ class CiderD:
     def __init__(self, pairs: Sequence[Pair], tokenize: Tokenize):
         sentences = iter(tokenize([caption for pair in pairs for caption in pair.captions]))
         self.references = {pair.pair_id: [next(sentences) for _ in pair.captions] for pair in pairs}
-        documents = self.references.values()
-        counts = Counter(gram for texts in documents for gram in set().union(*map(ngrams, texts)))
-        self.unseen = math.log(len(documents))
-        self.rarity = {gram: self.unseen - math.log(count) for gram, count in counts.items()}
-        self.vectors = {text: self._vector(text) for texts in documents for text in texts}
+        self.documents = document_frequencies(self.references), len(self.references)
 
     def __call__(self, pairs: Sequence[Pair], captions: Sequence[str]) -> list[float]:
-        rewards = []
-        for pair, caption in zip(pairs, captions, strict=True):
-            vector = self._vector(caption)
-            similarities = [self._similarity(vector, text) for text in self.references[pair.pair_id]]
-            rewards.append(float(np.mean(similarities)))
-        return rewards
-
-    def _vector(self, sentence: str) -> tuple[list[dict[Ngram, float]], int]:
-        """Return a dictionary, n-gram -> tf-idf, for each n, and the sentence's number of bigrams."""
-        weights: list[dict[Ngram, float]] = [{} for _ in range(LONGEST)]
-        for gram, count in ngrams(sentence).items():
-            weights[len(gram) - 1][gram] = count * self.rarity.get(gram, self.unseen)
-        return weights, bigrams(sentence)
-
-    def _similarity(self, caption: tuple[list[dict[Ngram, float]], int], text: str) -> float:
-        (vectors, length), (text_vectors, text_length) = caption, self.vectors[text]
-        penalty = math.exp(-((length - text_length) ** 2) / (2 * SIGMA**2))
-        similarities = [_clipped(*both) for both in zip(vectors, text_vectors, strict=True)]
-        return 10.0 * penalty * float(np.mean(similarities))
-
-
-def _clipped(caption: Mapping[Ngram, float], reference: Mapping[Ngram, float]) -> float:
-    """Return the similarity of the tf-idf vectors of a caption and a reference.
-
-    It is the cosine, with one difference: in the dot product, the caption's weight of an n-gram is at most
-    the reference's weight. It is 0 if a vector is zero.
-    """
-    dot = sum(min(caption[gram], weight) * weight for gram, weight in reference.items() if gram in caption)
-    norms = math.sqrt(sum(x * x for x in caption.values()) * sum(x * x for x in reference.values()))
-    return dot / norms if norms else 0.0
+        own = {str(number): caption for number, caption in enumerate(captions)}  # a pair has several captions
+        references = {number: self.references[pair.pair_id] for number, pair in zip(own, pairs, strict=True)}
+        cider = metrics.CiderD(own, references, metrics.counted(own, references), self.documents)
+        return [float(value) for value in cider.scores(range(len(own)))]
 
 
 def random(pairs: Sequence[Pair], captions: Sequence[str]) -> list[float]:

@@ -27,7 +27,7 @@ TASK_BATCH = 50  # number of pairs in a batch of a pretraining task; in fda a pa
 
 CIDER, CHANGES, ROUGE = "CIDEr-D", "CIDEr-D/change", "ROUGE-L"
 DISTINCT = "distinct"  # number of different captions
-TRUE, TRUE_CHANGES, TRUE_BOTH = "true", "true/change", "true/both"
+TRUE, TRUE_CHANGED, TRUE_BOTH = "true", "true/changed", "true/both"
 COLUMNS = {"truth": TRUE_BOTH, "last": CIDER}  # value of train.select -> name of the score, where they differ
 
 
@@ -46,11 +46,10 @@ class Validation:
     """Function that computes the validation scores of a captioner.
 
     The scores include CIDEr-D over all pairs, as a fraction, the number of distinct captions, and the score
-    that `select` names. If the scenes
-    of all pairs are known, three shares of true captions are added: over all pairs (`true`), over changed
-    pairs (`true/change`), and the geometric mean of the shares over changed and over unchanged pairs
-    (`true/both`; Kubat and Matwin, ICML 1997). `select: truth` chooses snapshots by this mean, which is 0 for
-    a model that captions every pair as unchanged.
+    that `select` names. If the scenes of all pairs are known, three shares of true captions are added: over
+    all pairs (`true`), over changed pairs (`true/changed`), and the geometric mean of the shares over changed
+    and over unchanged pairs (`true/both`; Kubat and Matwin, ICML 1997). `select: truth` chooses snapshots by
+    this mean, which is 0 for a model that captions every pair as unchanged.
 
     Raises InputError if `select` needs scenes or changed pairs, but there are none.
     """
@@ -102,7 +101,7 @@ class Validation:
         unchanged = [*is_true.values()]
         scores = {TRUE: fmean([*changed, *unchanged])}
         if changed:
-            scores[TRUE_CHANGES] = fmean(changed)
+            scores[TRUE_CHANGED] = fmean(changed)
         shares = [fmean(group) for group in (changed, unchanged) if group]
         return scores | {TRUE_BOTH: math.prod(shares) ** (1 / len(shares))}
 

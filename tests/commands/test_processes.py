@@ -1,4 +1,4 @@
-"""Commands in processes of their own: old names, and errors that are found before torch is imported."""
+"""Commands in processes of their own: errors are found before torch is imported."""
 
 import subprocess
 import sys
@@ -38,12 +38,3 @@ def test_a_missing_file_is_named_before_torch_is_imported(command, named):
     )
     assert done.returncode == 2, done.stderr
     assert named in done.stdout
-
-
-@pytest.mark.parametrize("package", ["stages", "commands"])
-def test_an_old_name_works_and_the_new_name_is_printed(package):
-    command = [sys.executable, "-m", f"{package}.check_lock", "--help"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("usage: ")
-    assert ("commands.check_lock" in done.stderr) == (package == "stages")
-    assert done.stderr.count("\n") == (package == "stages")

@@ -30,7 +30,7 @@ def test_finished_runs_have_records(root):
     assert not own_records.recorded(root, two, {})
     found = records.read(records.path(root, one, {}))
     assert (found["key"], found["seed"], found["changes"]) == (one.key, 1, {})
-    assert found["validation"]["true/change"] == {"300": 0.0, "600": 0.1}
+    assert found["validation"]["true/changed"] == {"300": 0.0, "600": 0.1}
 
 
 def test_own_records_have_a_page_and_are_published_by_a_command(root, capsys):
@@ -49,6 +49,7 @@ def test_own_records_have_a_page_and_are_published_by_a_command(root, capsys):
     succeed(root, "record --promote")
     assert {path.name for path in (root / "results/records/tabletop").iterdir()} == {
         "pairs.json",
+        "rr-1.csv",
         "rr-1.json",
     }
 

@@ -71,7 +71,7 @@ def grown(folder, log="dvclive", iterations=2):
     live.begin(History())
     for iteration in range(1, iterations + 1):
         live.losses({"iteration": iteration, "cap": 0.5})
-        live.validation({"iteration": iteration, "true/change": 0.5})
+        live.validation({"iteration": iteration, "true/changed": 0.5})
     return live
 
 

@@ -2,10 +2,12 @@
 
 import json
 
+import pandas as pd
 import pytest
 
 from pipeline.datasets.schema import of_split, read_pairs
 from pipeline.io.folder_records import RECORD
+from pipeline.reporting.score_table import of_metrics
 from tests.folders import contents
 from tests.report_lab import make_cell, make_study, write_json
 from tests.running import refuse, succeed
@@ -24,21 +26,17 @@ def study(tmp_path_factory):
 def test_the_report_is_one_page_and_its_numbers(study):
     out = study / "results/report"
     assert sorted(path.name for path in out.iterdir()) == [
-        RECORD, "index.html", "losses.json", "scores.json", "types.json", "validation.json",
+        RECORD, "index.html", "losses.json", "notes.json", "scores.csv", "types.json", "validation.json",
     ]  # fmt: skip
-    scores = json.loads((out / "scores.json").read_text())
-    assert [s["model"] for s in scores if s["subset"] == "total"] == [
-        "constant",
-        *["subtraction"] * 2,
-        *["scorer"] * 2,
-    ]
+    scores = pd.read_csv(out / "scores.csv")
+    runs = ["constant", *(f"{model}/{seed}" for model in ("subtraction", "scorer") for seed in (1, 2))]
+    assert [*scores["run"].unique()] == runs
     file = json.loads((study / "results/runs/tabletop/scorer/2/metrics.json").read_text())
-    (total,) = [s for s in scores if (s["model"], s["seed"], s["subset"]) == ("scorer", 2, "total")]
-    assert total == file["total"] | {
-        "dataset": "tabletop", "model": "scorer", "seed": 2, "subset": "total",
-        "caption_notes": [], "shared_notes": [],
-        **{name: value for name, value in file.items() if not isinstance(value, dict)},
-    }  # fmt: skip
+    total = scores[(scores["run"] == "scorer/2") & (scores["subset"] == "total")]
+    assert dict(zip(total["metric"], total["value"], strict=True)) == file["total"] | {
+        name: value for name, value in file.items() if not isinstance(value, dict)
+    }
+    assert json.loads((out / "notes.json").read_text()) == {"tabletop": []}
 
 
 def test_a_second_report_has_the_same_bytes_and_ignores_stale_runs(study):
@@ -52,12 +50,21 @@ def test_a_second_report_has_the_same_bytes_and_ignores_stale_runs(study):
 
 def test_show_prints_truth_first_in_80_columns(tmp_path, capsys):
     scores = {"BLEU-4": 0.5, "METEOR": 0.25, "ROUGE-L": 0.75, "CIDEr-D": 1.25, "change_accuracy": 0.5}
-    records = [
-        {"dataset": "tabletop", "model": model, "seed": seed, "subset": subset} | scores | own
-        for model, seed, true in (("constant", None, (0.0, 1.0)), ("subtraction", 1, (0.37, 0.98)))
-        for subset, own in (("total", {}), ("change", {"true": true[0]}), ("no_change", {"true": true[1]}))
+    tables = [
+        of_metrics(
+            {
+                "total": scores | {"true/changed": true[0], "true/unchanged": true[1]},
+                "change": scores,
+            },
+            dataset="tabletop",
+            run=model,
+            model=model,
+            seed=seed,
+        )
+        for model, seed, true in (("constant", "", (0.0, 1.0)), ("subtraction", "1", (0.37, 0.98)))
     ]
-    write_json(tmp_path / "results/report/scores.json", records)
+    write_json(tmp_path / "results/report/notes.json", {})
+    pd.concat(tables).to_csv(tmp_path / "results/report/scores.csv", index=False)
     succeed(tmp_path, "report --show")
     _, *heads, rule, constant, model, _ = capsys.readouterr().out.splitlines()
     assert max(map(len, (*heads, rule, constant, model))) <= 80
@@ -66,7 +73,7 @@ def test_show_prints_truth_first_in_80_columns(tmp_path, capsys):
 
 
 def test_show_without_a_report_is_one_line(tmp_path, capsys):
-    said = "error: results/report/scores.json is missing; run `dvc repro` to make it\n"
+    said = "error: results/report/scores.csv is missing; run `dvc repro` to make it\n"
     assert refuse(tmp_path, "report --show", said) == said
     assert capsys.readouterr().out == ""
     assert list(tmp_path.iterdir()) == []

@@ -21,6 +21,7 @@ from pipeline.decoding import attention_maps
 from pipeline.decoding.attention_maps import Attended
 from pipeline.scoring import meteor, table_notes
 from pipeline.scoring.attention_localisation import MEASURES
+from pipeline.scoring.metric_names import BY_CHANGE
 from tests import light_meteor, project_params
 from tests.running import ROOT, stage
 
@@ -141,7 +142,12 @@ def test_metrics_of_the_pipeline(folder: Path) -> None:
     assert set(metrics["hashes"]) == {"captions", "attention", "pairs", "per_pair", "record"}
     names = {"BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D"}
     names |= {"CIDEr-D/corpus-df", "SPICE"}
-    assert all(set(metrics[part]) == names | {*JUDGED, "unreadable"} for part in parts)
+    by_change = {name for name in BY_CHANGE if not name.startswith("reversed")}
+    assert set(metrics["total"]) == names | {*JUDGED, "unreadable"} | by_change
+    assert all(set(metrics[part]) == names | {*JUDGED, "unreadable"} for part in parts - {"total"})
+    for name, subset in (("changed", "change"), ("unchanged", "no_change")):
+        assert metrics["total"][f"true/{name}"] == metrics[subset]["true"]
+        assert metrics["total"][f"agrees/{name}"] == metrics[subset]["agrees"]
     assert metrics["total"]["unreadable"] == 0
     assert {part: tuple(metrics[part][name] for name in JUDGED) for part in parts if "iou" not in part} == {
         "total": (1.0, 1.0, 0.5),
@@ -212,7 +218,7 @@ def test_scores_of_each_pair(folder: Path) -> None:
 def test_with_references_under_a_german_locale_the_numbers_are_the_same(folder: Path) -> None:
     metrics, alone = (json.loads((folder / f"{name}.json").read_text()) for name in ("pipeline", "alone"))
     shared = ("total", "exact_match", "distinct_captions", "mean_length", "scorers")
-    judged = {*JUDGED, "unreadable"}
+    judged = {*JUDGED, *BY_CHANGE, "unreadable"}
     plain = {name: value for name, value in metrics["total"].items() if name not in judged}
     assert alone.pop("hashes").keys() == {"captions", "per_pair", "record"}
     assert {alone["scored"].pop(key) for key in ("references", "reader")} == {

@@ -54,7 +54,7 @@ FILES = {
         "cannot be read",
     ),
     "text longer than the file": (pickled(b"\x80\x02X\x09\x00\x00\x00abc."), "cut off"),
-    "a size above the limit": (lambda path: large(path, checkpoint_file.LARGEST + 1), "at most"),
+    "a size above the limit": (lambda path: large(path, checkpoint_file.LARGEST + 1), "this kind of file is"),
     "a pipe": (pipe, "is a pipe or a device"),
     "a device": (device, "is a pipe or a device"),
 }

@@ -119,7 +119,7 @@ DAMAGED = {
     "features of other sizes": (model("size: 448", "size: 256"), "names features of"),
     "an unknown model": (model("model: clip4idc", "model: gpt"), "unknown model 'gpt'"),
     "an unknown switch": (model("patches: features", "a: 1"), "switches.a"),
-    "a large model.yaml": (added(f"#{LETTERS * 10}"), "and such a file 65,536 at most"),
+    "a large model.yaml": (added(f"#{LETTERS * 10}"), "this kind of file is 64 KiB"),
     "a folder as model.yaml": (lambda place: folder(place / MODEL), "is a folder, not a file"),
     "no model.yaml": (lost(MODEL), "model.yaml is missing"),
     "weights that are not finite": (first(lambda x: x * torch.nan), "has a number that is not finite"),
@@ -129,7 +129,10 @@ DAMAGED = {
     "one tensor too few": (tensors(lambda found: found.pop(min(found))), "is missing"),
     "one tensor too many": (tensors(lambda found: found.update(more=torch.ones(2))), "more is no tensor of"),
     "weights cut off": (whole(WEIGHTS, bytes(5000)), "does not load"),
-    "weights of 2 GB": (lambda place: large(place / WEIGHTS, 2 << 30), "such a file 1,073,741,824 at most"),
+    "weights of 2 GB": (
+        lambda place: large(place / WEIGHTS, 2 << 30),
+        "this kind of file is 1 GiB",
+    ),
     "a pipe as weights": (lambda place: pipe(place / WEIGHTS), "is a pipe or a device"),
     "a deviation below zero": (
         tensors(lambda found: found["deviation"].neg_(), STATISTICS),
@@ -139,7 +142,10 @@ DAMAGED = {
         tensors(lambda found: found.update(mean=found["mean"][:7].clone()), STATISTICS),
         "lacks the mean of 768 channels; bring the package again",
     ),
-    "a large vocabulary": (lambda place: large(place / WORDS, 47_000_000), "such a file 4,194,304 at most"),
+    "a large vocabulary": (
+        lambda place: large(place / WORDS, 47_000_000),
+        "this kind of file is 4 MiB",
+    ),
     "an id of 5000 digits": (whole(WORDS, '{"ids": {"a": ' + "9" * 5000 + "}}"), "an integer too long"),
     "an id that is no integer": (ids(red=0.5), "ids.red: Input"),
     "ids with a gap": (ids(red=10**6), "without gaps"),
@@ -224,7 +230,7 @@ def test_a_file_that_would_unpack_to_more_than_the_limit_is_not_unpacked(package
     assert f"would unpack to more than {largest - 1:,} bytes" in refused(lambda: PairCaptioner.load(out))
 
 
-def test_a_package_may_be_zipped_by_hand_and_have_the_earlier_name_of_the_weights(package, tmp_path):
+def test_a_package_may_be_zipped_by_hand_and_have_the_name_of_trained_weights(package, tmp_path):
     (package / "model.safetensors").rename(package / "weights.safetensors")
     for place in (package, zipped(package, tmp_path / "it.zip")):
         assert PairCaptioner.load(place).trained.vocabulary == 76

@@ -24,7 +24,7 @@ NO_FILES = {
     "a folder": (Path.mkdir, "cannot be read (Is a directory)"),
     "a link to itself": (lambda path: path.symlink_to(path), "cannot be read (Too many levels"),
     "a link to nothing": (lambda path: path.symlink_to("nowhere"), "cannot be read (No such file"),
-    "a size of 2 GB": (lambda path: large(path, 2 << 30), "such a file 1,073,741,824 at most"),
+    "a size of 2 GB": (lambda path: large(path, 2 << 30), "this kind of file is 1 GiB"),
 }
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -41,7 +42,7 @@ def test_missing_and_broken_images_are_listed_and_no_index_is_written(clevr_chan
 def test_a_manifest_is_written_and_read(tmp_path):
     merged = Manifest("spot_the_diff", "merged", {"annotations/test.json": "ab"}, {"test": {"pairs": 1270}})
     manifest.write(tmp_path / "manifest.json", merged)
-    assert manifest.read(tmp_path / "manifest.json") == merged
+    assert replace(manifest.read(tmp_path / "manifest.json"), hashes={}) == merged
     assert merged.references == "spot_the_diff, protocol merged"
     assert Manifest("clevr_change", None, {}, {}).references == "clevr_change"
 

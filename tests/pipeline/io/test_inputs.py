@@ -48,7 +48,10 @@ def written(folder, text):
         ("a: =", "is not valid YAML .*; correct it, or ask"),  # as DVC refuses it
         ("a: \x1b[2J", "is not valid YAML .*; correct it, or ask"),
         (b"a: \xff", "is not UTF-8 text"),
-        ("#" * (inputs.LARGEST_YAML + 1), "has 1,048,577 bytes, and such a file 1,048,576 at most"),
+        (
+            "#" * (inputs.LARGEST_YAML + 1),
+            "has 1,048,577 bytes, and the limit for .* is 1 MiB",
+        ),
     ],
     ids=lambda each: repr(each)[:30],
 )

@@ -19,7 +19,7 @@ EYE = (7.0, -7.0, 5.0)
 TURNED = SceneFacts((CUBE, SPHERE), (replace(CUBE, color="green"), SPHERE), EYE, EYE, 0)
 STILL = SceneFacts((CUBE, SPHERE), (CUBE, SPHERE), EYE, EYE, None)
 TRUE_CAPTION = "the big red metal cube turned green"
-TRUTH = {"true": [0.5, 0.6], "true/change": [0.1, 0.3]}  # at two iterations
+TRUTH = {"true": [0.5, 0.6], "true/changed": [0.1, 0.3]}  # at two iterations
 WRONG_CAPTION = "the big yellow metal cube turned green"
 
 
@@ -36,9 +36,13 @@ def judged(made, key):
     shares = {"constant": 0.0, "subtraction": 0.25, "scorer": 0.75}
 
     def with_key(metrics, share):
-        return replace(
-            metrics, subsets={name: {key: share} | own for name, own in metrics.subsets.items() if own}
-        )
+        truth = {f"{key}/changed": share, f"{key}/unchanged": share}
+        return {
+            name: {key: share} | own | (truth if name == "total" else {})
+            if isinstance(own, dict) and name != "scorers"
+            else own
+            for name, own in metrics.items()
+        }
 
     runs = [
         replace(
@@ -86,7 +90,7 @@ def test_the_first_columns_are_of_known_truth(made, key):
     results, params = judged(made, key)
     first, *_ = Reader(undrawn([results], params)).tables
     headings = [" ".join(cell.split()) for cell in first[0]]
-    assert headings[2:5] == [f"{key}, changed", f"{key}, unchanged", "BLEU-4"]
+    assert headings[2:5] == [f"{key}/changed", f"{key}/unchanged", "BLEU-4"]
     assert [row[2].strip() for row in first[1:]] == ["0.0", "25.0", "75.0"]
 
 
@@ -138,7 +142,7 @@ def test_differences_in_truth_come_first(made):
     for path, text in kept.items():
         path.write_text(text)
     found = page.significance(known)
-    assert found.headings[:3] == ["models", "true, changed", "true"]
+    assert found.headings[:3] == ["models", "true/changed", "true"]
     assert found.rows[0][1].startswith("+100.0 [")
 
 

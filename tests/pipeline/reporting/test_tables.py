@@ -2,12 +2,12 @@
 
 from pipeline.reporting.tables import NONE, Table, number, show
 
-TABLE = Table("A title", ["model", "true, unchanged"], [["rr", "51.8 ± 0.7\nof 2"], ["[b]x", "–"]], ["Note."])
+TABLE = Table("A title", ["model", "true/unchanged"], [["rr", "51.8 ± 0.7\nof 2"], ["[b]x", "–"]], ["Note."])
 
 
 def test_markdown_has_numbers_on_the_right_and_ends_its_last_line():
     assert TABLE.markdown.splitlines() == [
-        "| model | true, unchanged |",
+        "| model | true/unchanged |",
         "|---|---:|",
         "| rr | 51.8 ± 0.7 of 2 |",
         "| [b]x | – |",

@@ -8,25 +8,25 @@ import yaml
 
 from pipeline.config import resolving
 from pipeline.config.params import Params
-from pipeline.results import claims, record_comparisons
-from pipeline.scoring.metric_names import ACCURACY, CIDER, TRUE_CHANGES
+from pipeline.results import claims, record_tables
+from pipeline.scoring.metric_names import ACCURACY, CIDER, TRUE_CHANGED
 from tests import project_params
 from tests.recorded import PAIRS, groups, write
 
 
 def by_accuracy(root):
-    (verdict,) = claims.verdicts([*groups(root).values()])
+    (verdict,) = claims.verdicts(record_tables.read(root, "tabletop"))
     return verdict.findings[ACCURACY]
 
 
 def test_a_claim_holds_if_pairs_and_seeds_agree(root):
-    (verdict,) = claims.verdicts([*groups(root).values()])
+    (verdict,) = claims.verdicts(record_tables.read(root, "tabletop"))
     assert (verdict.claim.better, verdict.claim.worse, verdict.seeds) == ("rr", "subtraction", 3)
     # of both models: 2 + 2 degrees of freedom, of which t's table has 2.776
     deviations = {ACCURACY: stdev([4, 5, 6]) / PAIRS, CIDER: stdev([0.51, 0.52, 0.53])}
     differences = {ACCURACY: 15 / PAIRS, CIDER: 15 / PAIRS}
     # of 20 changes, the even places, rr is wrong about 2, 3 and 3, subtraction about 10, 11 and 10
-    truth = verdict.findings.pop(TRUE_CHANGES)
+    truth = verdict.findings.pop(TRUE_CHANGED)
     assert truth.result == "holds"
     assert truth.difference.difference == pytest.approx((31 - 8) / 3 / 20)
     deviation = stdev([2, 3, 3]) / 20  # as large as subtraction's
@@ -67,7 +67,7 @@ def test_the_margin_over_seeds_is_welchs(root):
     assert finding.difference.difference == pytest.approx(10 / PAIRS)
     assert finding.result == "undecided"
     assert claims.seeds_margin(*(groups(root)["subtraction"] for _ in range(2))) == 0.0
-    assert claims.seeds_margin(groups(root)["rr"].by_seed()[0], groups(root)["rr"]) is None
+    assert claims.seeds_margin(next(groups(root)["rr"].by_seed()), groups(root)["rr"]) is None
 
 
 def test_a_claim_on_an_ablation_names_the_changed_setting(root):
@@ -75,7 +75,7 @@ def test_a_claim_on_an_ablation_names_the_changed_setting(root):
     for seed in (1, 2, 3):
         write(root, "idc_pcl", seed, 4 + seed)
         write(root, "idc_pcl", seed, 20 + seed, changes=changes)
-    verdicts = claims.verdicts(record_comparisons.read(root, "tabletop"))
+    verdicts = claims.verdicts(record_tables.read(root, "tabletop"))
     assert [
         (verdict.claim.better, verdict.claim.worse, verdict.findings[ACCURACY].result) for verdict in verdicts
     ] == [

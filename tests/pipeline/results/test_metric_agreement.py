@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from pipeline.results import metric_agreement, record_comparisons, records
-from pipeline.scoring.metric_names import ACCURACY, CIDER, TRUE_CHANGES
-from tests.recorded import PAIRS, write
+from pipeline.results import metric_agreement, record_tables
+from pipeline.scoring.metric_names import ACCURACY, CIDER, TRUE, TRUE_CHANGED
+from tests.recorded import PAIRS, edit_pairs, write
 
 CHANCE = random.Random(3)
 
@@ -27,10 +27,10 @@ def groups(tmp_path):
             record = json.loads(file.read_text())
             for subset in record["scores"].values():
                 subset[CIDER] = 1.0 - wrong / 100 if model != "scorer" else 2.0
-            scores = [CHANCE.randrange(40) / 10 + (mark == "1") for mark in record["true"]]
-            record[CIDER] = records.packed(scores, 3)
             file.write_text(json.dumps(record))
-    return record_comparisons.read(tmp_path, "tabletop")
+            scores = [CHANCE.randrange(40) / 10 + (place >= wrong) for place in range(PAIRS)]
+            edit_pairs(file, **{CIDER: scores})
+    return [*record_tables.read(tmp_path, "tabletop").groups()]
 
 
 def by_name(groups):
@@ -38,23 +38,20 @@ def by_name(groups):
 
 
 def test_the_correlation_over_runs_is_scipys(groups):
-    runs = [run for group in groups for run in group.by_seed()]
-    truth = [run.score("total", TRUE_CHANGES).mean for run in runs]
-    cider = [run.score("total", CIDER).mean for run in runs]
+    truth, cider, right = (
+        [value for group in groups for value in group.values(("total", metric))]
+        for metric in (TRUE_CHANGED, CIDER, ACCURACY)
+    )
     agreement = by_name(groups)[CIDER]
     assert agreement.runs.value == pytest.approx(spearmanr(cider, truth).statistic)
     assert agreement.runs.low < agreement.runs.value < agreement.runs.high
     assert agreement.pairs is None
-    right = [run.score("total", ACCURACY).mean for run in runs]
     expected = spearmanr(right, truth).statistic  # with ties
     assert by_name(groups)[ACCURACY].runs.value == pytest.approx(expected)
 
 
 def test_the_interval_resamples_models_with_their_seeds(groups):
-    truth, cider = (
-        [[run.score("total", metric).mean for run in group.by_seed()] for group in groups]
-        for metric in (TRUE_CHANGES, CIDER)
-    )
+    truth, cider = ([group.values(("total", metric)) for group in groups] for metric in (TRUE_CHANGED, CIDER))
     random_ = np.random.default_rng(metric_agreement.SEED)
     correlations = []
     for models in random_.integers(0, len(groups), (metric_agreement.RESAMPLES, len(groups))):
@@ -77,16 +74,15 @@ def test_the_correlation_over_captions_is_scipys(groups):
     correlations = []
     preferred = []
     for group in groups:
-        for record in group.records:
-            scored = [
-                (record[CIDER][position], record["true"][position] == "1") for position in range(0, PAIRS, 2)
-            ]
+        for run in group.by_seed():
+            rows = [*zip(run.pairs[CIDER], run.pairs[TRUE] == 1, strict=True)]
+            scored = [rows[position] for position in range(0, PAIRS, 2)]
             correlations.append(spearmanr(*zip(*scored, strict=True)).statistic)
             true, false = (
                 [value for value, is_true in scored if is_true is truth] for truth in (True, False)
             )
             preferred.append(fmean((a > b) + (a == b) / 2 for a in true for b in false))
-    agreement = by_name(groups)[metric_agreement.CIDER_CHANGES]
+    agreement = by_name(groups)[metric_agreement.CIDER_CHANGED]
     assert agreement.pairs.value == pytest.approx(fmean(correlations))
     assert agreement.preference == pytest.approx(fmean(preferred))
     assert 0.5 < agreement.preference < 1
@@ -98,8 +94,8 @@ def test_runs_ranked_differently_by_a_loop(groups):
         for one in a.by_seed():
             for other in b.by_seed():
                 true, cider = (
-                    one.score("total", metric).mean - other.score("total", metric).mean
-                    for metric in (TRUE_CHANGES, CIDER)
+                    one.values(("total", metric))[0] - other.values(("total", metric))[0]
+                    for metric in (TRUE_CHANGED, CIDER)
                 )
                 if true:
                     count += 1
@@ -114,13 +110,10 @@ def test_runs_ranked_differently_by_a_loop(groups):
     )  # seeds of one model are not compared
 
 
-def test_an_undefined_correlation_is_unknown(groups):
+def test_an_undefined_correlation_is_unknown(groups, tmp_path):
     assert metric_agreement.metric_agreements(groups[:1]) == []
-    silent = [
-        record_comparisons.replace(
-            group, records=tuple(record | {"true": "0" * PAIRS} for record in group.records)
-        )
-        for group in groups
-    ]
-    agreement = by_name(silent)[metric_agreement.CIDER_CHANGES]
+    for file in (tmp_path / "results/records/tabletop").glob("*-?.json"):
+        edit_pairs(file, true=0)
+    silent = [*record_tables.read(tmp_path, "tabletop").groups()]
+    agreement = by_name(silent)[metric_agreement.CIDER_CHANGED]
     assert (agreement.runs.printed, agreement.misranked, agreement.preference) == ("–", None, None)

@@ -30,8 +30,8 @@ def promote(repository):
 
 def read(repository):
     """Seeds of the groups, and the number of files that are left out."""
-    groups, left_out = own_records.read(repository, tree(repository), "tabletop")
-    return [[record["seed"] for record in group.records] for group in groups], len(left_out)
+    own, left_out = own_records.read(repository, tree(repository), "tabletop")
+    return [[*group.runs["seed"]] for group in own.groups()], len(left_out)
 
 
 def other_data(monkeypatch, images=False):
@@ -85,7 +85,9 @@ def test_promotion_moves_records_and_pairs(repository):
     before = [path.read_bytes() for path in own_paths]
     published = promote(repository)
     assert [path.read_bytes() for path in published] == before
-    assert {path.name for path in published[0].parent.iterdir()} == {"rr-1.json", "rr-2.json", "pairs.json"}
+    assert {path.name for path in published[0].parent.iterdir()} == {
+        *("rr-1.json", "rr-1.csv", "rr-2.json", "rr-2.csv", "pairs.json")
+    }
     assert not any(path.exists() for path in own_paths)
     study(repository)
     assert promote(repository) == published, "equal records replace nothing"

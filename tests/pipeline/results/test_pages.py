@@ -7,7 +7,7 @@ import pytest
 from commands import results
 from pipeline.io.errors import InputError
 from pipeline.reporting.tables import Table
-from pipeline.results import own_records, pages, record_comparisons, records, results_figures
+from pipeline.results import own_records, pages, record_tables, records, results_figures
 from tests import project_params, shipped
 from tests.recorded import write
 from tests.running import refuse, succeed
@@ -58,10 +58,10 @@ def test_other_records_make_other_tables_and_other_figures(root, tmp_path):
     settings = project_params.settings()
 
     def made():
-        groups = record_comparisons.read(root, "tabletop")
-        figures = results_figures.write(tmp_path / "out", [groups], settings)
+        found = record_tables.read(root, "tabletop")
+        figures = results_figures.write(tmp_path / "out", [found], settings)
         drawn = [path.read_bytes() for path in sorted((tmp_path / "out").iterdir())]
-        return results.tables({"tabletop": groups}, settings)["scores tabletop"], figures, drawn
+        return results.tables({"tabletop": found}, settings)["scores tabletop"], figures, drawn
 
     (table, figures, drawn), again = made(), made()
     assert (table, figures, drawn) == again
@@ -97,7 +97,7 @@ def test_the_committed_pages_fit_the_committed_records(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     docs, settings = tmp_path / "docs", project_params.settings()
     for dataset in settings.tabletop.viewpoint:  # else the command refuses them
-        first = [group.records[0] for group in record_comparisons.read(Path(), dataset)]
+        first = [group.runs["record"].iloc[0] for group in record_tables.read(Path(), dataset).groups()]
         own_records.check(Path(), project_params.tree(), dataset, first)
     results.write(tmp_path / "written")
     written = [*(tmp_path / "written").glob("results*")]
@@ -105,6 +105,7 @@ def test_the_committed_pages_fit_the_committed_records(tmp_path, monkeypatch):
     for path in written:
         assert (docs / path.name).read_bytes() == path.read_bytes(), path.name
     assert (docs / results.PAGES[0]).read_text().count("\n") <= 200
-    named_tables = results.tables(dict.fromkeys(settings.tabletop.viewpoint, ()), settings)
+    none = {name: record_tables.of_records(name, {}, {}) for name in settings.tabletop.viewpoint}
+    named_tables = results.tables(none, settings)
     on_pages = [name for page in results.PAGES for name in pages.blocks((docs / page).read_text())]
     assert sorted(on_pages) == sorted(named_tables), "each table is on one page, once"

@@ -1,16 +1,21 @@
 """Records of runs: their content, names and settings."""
 
+import csv
 import json
 import re
+import tempfile
 from dataclasses import replace
-from statistics import mean
+from pathlib import Path
 
+import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pipeline.io.errors import InputError
 from pipeline.io.inputs import read_yaml
-from pipeline.results import own_records, record_comparisons, records
-from pipeline.results.record_comparisons import Group
+from pipeline.io.outputs import write_text
+from pipeline.results import own_records, record_tables, records
 from pipeline.statistics.comparisons import compare_all
 from tests import project_params
 from tests.recorded import write as write_record
@@ -43,16 +48,18 @@ def test_a_record_has_what_the_stages_wrote(repository):
     assert record["scores"]["total"]["CIDEr-D"] == record["scores"]["color"]["CIDEr-D"] == score_of("rr", 1)
     assert record["validation"] == {
         "CIDEr-D": {"300": 0.25, "600": 0.5},
-        "true/change": {"300": 0.0, "600": 0.1},
+        "true/changed": {"300": 0.0, "600": 0.1},
     }
-    assert record["right"] == "10" * (PAIRS // 2)
+    pairs = records.read_scored_pairs(path)
+    assert [*pairs["pair_id"]] == [pair(n).pair_id for n in range(PAIRS)]
+    assert [*pairs["right"]] == [1, 0] * (PAIRS // 2)
     true_pairs = PAIRS * score_of("rr", 1)  # of the pairs before that, those with a change
-    assert record["true"] == "".join("01"[n % 2 == 0 and n < true_pairs] for n in range(PAIRS))
-    assert mean(record["CIDEr-D"]) / 1000 == pytest.approx(score_of("rr", 1) + 0.0005)
-    assert record["faults"] == [
-        "" if true == "1" else "t" if n % 2 else "cs" for n, true in enumerate(record["true"])
+    assert [*pairs["true"]] == [n % 2 == 0 and n < true_pairs for n in range(PAIRS)]
+    assert pairs["CIDEr-D"].mean() == pytest.approx(score_of("rr", 1) + 0.0005)
+    assert [*pairs["faults"]] == [
+        "" if true else "t" if n % 2 else "cs" for n, true in enumerate(pairs["true"])
     ]
-    assert [record[name] for name in ("BLEU-4", "METEOR", "ROUGE-L")] == [[0] * PAIRS] * 3
+    assert not pairs[["BLEU-4", "METEOR", "ROUGE-L"]].any(axis=None)
     # of colour and of no change in turn, the first of each
     assert record["captions"] == [f"caption {n}" for n in range(10)]
 
@@ -66,12 +73,24 @@ def test_a_pairs_file_has_the_subsets(repository):
     assert content["captions"] == {str(n): "x" for n in range(10)}
 
 
-@pytest.mark.parametrize("width", [2, 3])
-def test_numbers_of_pairs_are_read_as_they_were_written(width):
-    values = [0, 0.001, 0.0355, 0.036, 0.5, 0.9994, 1, *([9.9999, 10] if width == 3 else [])]
-    digits = records.packed(values, width)
-    assert len(digits) == width * len(values)
-    assert records._unpacked(digits, width) == [round(1000 * value) for value in values]
+# a carriage return is read as the end of a line in every file
+NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\r"), min_size=1)
+
+
+@given(st.lists(NAMES, min_size=1, max_size=9, unique=True))
+def test_pairs_of_any_name_are_read_as_they_were_written(names):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.json"
+        scores = {name: [n / 1000 for n in range(len(names))] for name in ("BLEU-4", "CIDEr-D")}
+        judged = {"true": [1] * len(names), "right": 1, "faults": ""}
+        table = pd.DataFrame({"pair_id": names} | judged | scores)
+        write_text(
+            records.pairs_path(path),
+            table.to_csv(index=False, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC),
+        )
+        pairs = records.read_scored_pairs(path)
+    assert [*pairs["pair_id"]] == names
+    assert [*pairs["CIDEr-D"]] == scores["CIDEr-D"]
 
 
 def test_captions_are_kept_of_each_kind_in_turn():
@@ -134,9 +153,7 @@ def test_records_of_other_settings_are_found_for_each_rendered_dataset(repositor
             own_records.check(repository, tree, dataset, [other_record, other_record | {"seed": 2}])
 
 
-@pytest.mark.parametrize(
-    "damage", [None, {"BLEU-4": "0!"}, {"BLEU-4": [1]}, {"CIDEr-D": None}, {"faults": ["c"]}, {"ROUGE-L": 3}]
-)
+@pytest.mark.parametrize("damage", [None, {"scores": 1}, {"seed": "x"}, {"captions": None}])
 def test_a_damaged_record_is_named(repository, damage):
     _, path, _ = written(repository)
     path.write_text(json.dumps(damage and json.loads(path.read_text()) | damage))
@@ -144,23 +161,53 @@ def test_a_damaged_record_is_named(repository, damage):
         records.read(path)
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('0.png",1,', '0.png",2,'),
+        ('0.png",1,', '0.png",yes,'),
+        ('"cs"', '"?"'),
+        (",0.512\n", ",inf\n"),
+        (",0.51\n", ",-1\n"),
+        (",0.51\n", ",0.51,9,9\n"),
+        ('"true"', '"untrue"'),
+        ("pair_id", "id"),
+        ("faults", "fault"),
+        (None, ""),
+        (None, "\x00"),
+        (None, '"'),
+    ],
+)
+def test_a_damaged_table_of_pairs_is_named(repository, old, new):
+    _, path, _ = written(repository)
+    file = records.pairs_path(path)
+    text = file.read_text()
+    assert old is None or old in text.replace(",0.511\n", ",0.512\n")
+    file.write_text(new if old is None else text.replace(",0.511\n", ",0.512\n").replace(old, new))
+    with pytest.raises(InputError, match=r"rr-1\.\w+\.csv.*; restore"):
+        records.read_scored_pairs(path)
+
+
 @pytest.mark.parametrize("damage", [{"subsets": {"change": [40]}}, {"captions": 1}, {"pairs": None}])
 def test_a_damaged_pairs_file_is_named(root, damage):
     file = root / "results/records/tabletop/pairs.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | damage))
     with pytest.raises(InputError, match=r"pairs\.json: .*; restore it with git"):
-        record_comparisons.read(root, "tabletop")
+        record_tables.read(root, "tabletop")
 
 
-@pytest.mark.parametrize("key", ["captions", "faults", "METEOR", "right"])
-def test_a_record_of_other_pairs_is_refused(root, key):
-    """The record has one pair less, or one more."""
+@pytest.mark.parametrize("part", ["captions", "pairs", "rows", "order"])
+def test_a_record_of_other_pairs_is_refused(root, part):
     file = root / "results/records/tabletop/rr-2.json"
     record = json.loads(file.read_text())
-    record[key] = record[key] + "0" if key == "right" else record[key][:-2]
-    file.write_text(json.dumps(record))
+    if part in record:
+        file.write_text(json.dumps(record | {part: record[part][:-2]}))
+    else:
+        head, *rows = file.with_suffix(".csv").read_text().splitlines(keepends=True)
+        rows = rows[1:] if part == "rows" else rows[::-1]
+        file.with_suffix(".csv").write_text("".join([head, *rows]))
     with pytest.raises(InputError, match=r"rr-2\.json is of other test pairs than .*pairs\.json; restore"):
-        record_comparisons.read(root, "tabletop")
+        record_tables.read(root, "tabletop")
 
 
 def test_scenes_are_those_of_the_pairs_whatever_the_ids(root):
@@ -168,8 +215,9 @@ def test_scenes_are_those_of_the_pairs_whatever_the_ids(root):
     pairs = [replace(pair(n), pair_id=name, scene_id=scene) for n, (name, scene) in enumerate(SCENES.items())]
     described = records.described(pairs)
     assert described["scenes"] == [*SCENES.values()]
-    group = Group("tabletop", "rr", {}, (), described | {"subsets": {"change": [0]}})
-    assert group.evidence().scene_ids == tuple(SCENES.values())
+    write_record(root, "rr", 1, 4)
+    found = record_tables.read(root, "tabletop")
+    assert replace(found, test=described).evidence().scene_ids == tuple(SCENES.values())
 
 
 @pytest.mark.parametrize("change", ["drop", "shorten"])
@@ -180,13 +228,13 @@ def test_a_pairs_file_without_scenes_is_refused(root, change):
     scenes = tree.pop("scenes")
     path.write_text(json.dumps(tree if change == "drop" else tree | {"scenes": scenes[1:]}))
     with pytest.raises(InputError, match=r"pairs\.json: .*scenes"):
-        record_comparisons.read(root, "tabletop")
+        record_tables.read(root, "tabletop")
 
 
 def test_records_of_other_tokenisers_are_not_compared(root):
     write_record(root, "rr", 1, 4)
     write_record(root, "rr", 1, 8, changes={"score.tokeniser": "none"})
-    groups = {group.name: group.evidence() for group in record_comparisons.read(root, "tabletop")}
+    groups = {group.name: group.evidence() for group in record_tables.read(root, "tabletop").groups()}
     with pytest.raises(
         InputError, match=r"rr and rr \(tokeniser none\) were scored with different tokenisers"
     ):

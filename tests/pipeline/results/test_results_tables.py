@@ -1,22 +1,20 @@
 """The tables of the results pages: numbers by hand, order of rows, too few records."""
 
-import json
 import math
 from statistics import mean, stdev
 
 import pytest
 
-from pipeline.results import record_comparisons, seed_spread
+from pipeline.results import record_tables, seed_spread
 from pipeline.results.results_tables import tables
 from pipeline.scoring.metric_names import ACCURACY
 from tests import project_params
-from tests.recorded import PAIRS, groups, write
+from tests.recorded import PAIRS, edit_pairs, groups, write
 
 
 def made_tables(root, *datasets):
     names = datasets or ("tabletop",)
-    groups_by_dataset = {name: record_comparisons.read(root, name) for name in names}
-    return tables(groups_by_dataset, project_params.settings())
+    return tables({name: record_tables.read(root, name) for name in names}, project_params.settings())
 
 
 def first_column(table):
@@ -26,12 +24,12 @@ def first_column(table):
 def test_means_and_deviations_by_hand(root):
     group = groups(root)["rr"]
     shares = [(PAIRS - wrong) / PAIRS for wrong in (4, 5, 6)]
-    spread = group.score("total", ACCURACY)
+    spread = group.score(("total", ACCURACY))
     assert (spread.mean, spread.sd, spread.runs) == pytest.approx((mean(shares), stdev(shares), 3))
     of_changes = [(20 - wrong) / 20 for wrong in (2, 3, 3)]  # the even ones of the first 4, 5, 6 pairs
-    assert group.score("change", ACCURACY).mean == pytest.approx(mean(of_changes))
-    assert group.score("viewpoint_iou_q4", ACCURACY).mean == 1.0
-    assert group.score("total", "BLEU-4").mean == pytest.approx(0.52)
+    assert group.score(("change", ACCURACY)).mean == pytest.approx(mean(of_changes))
+    assert group.score(("viewpoint_iou_q4", ACCURACY)).mean == 1.0
+    assert group.score(("total", "BLEU-4")).mean == pytest.approx(0.52)
 
 
 def test_the_scores_of_models_are_in_the_order_of_params_yaml(root):
@@ -98,8 +96,9 @@ def test_claims_and_metrics_have_their_rows(root):
     assert claim[4].startswith("+38.3 [")
     assert named_tables["decided claims"].rows == [claim]
     assert {row[0] for row in named_tables["metrics"].rows} >= {"CIDEr-D", "change accuracy"}
-    one_seed = {"tabletop": [group.by_seed()[0] for group in record_comparisons.read(root, "tabletop")]}
-    named_tables = tables(one_seed, project_params.settings())
+    found = record_tables.read(root, "tabletop")
+    one_seed = found.where(found.runs["seed"] == 1)
+    named_tables = tables({"tabletop": one_seed}, project_params.settings())
     assert [named_tables[name].rows for name in ("decided claims", "seeds")] == [[], []]
     assert named_tables["claims"].rows[0][3] == "undecided"
 
@@ -138,8 +137,7 @@ def test_the_spread_over_pairs_is_a_single_runs(root):
     """One of ccr's two runs is true where the other is not: their mean does not vary, each run does."""
     for seed, true in ((1, "1100"), (2, "0011")):
         write(root, "ccr", seed, 0)
-        file = root / f"results/records/tabletop/ccr-{seed}.json"
-        file.write_text(json.dumps(json.loads(file.read_text()) | {"true": true * (PAIRS // 4)}))
+        edit_pairs(root / f"results/records/tabletop/ccr-{seed}.json", true=[*map(int, true * (PAIRS // 4))])
     group = groups(root)["ccr"]
     assert seed_spread.over_pairs(group) == pytest.approx(0, abs=1e-12)
-    assert seed_spread.over_pairs(group.by_seed()[0]) == pytest.approx(0.5 / math.sqrt(PAIRS / 2), rel=0.1)
+    assert seed_spread.over_pairs(next(group.by_seed())) == pytest.approx(0.5 / math.sqrt(PAIRS / 2), rel=0.1)

@@ -42,8 +42,8 @@ def test_mean_and_deviation_by_hand(repository):
         *(
             "",
             "seeds",
-            "true, changed",
-            "true, unchanged",
+            "true/changed",
+            "true/unchanged",
             "BLEU-4",
             "METEOR",
             "ROUGE-L",
@@ -79,7 +79,7 @@ def test_neighbours_are_compared_on_their_own_pairs(repository):
         "SCORER again − SCORER",
         f"{TENTH} − SCORER again",
     ]
-    assert [row[1] for row in table.rows[:3]] == ["true, changed", "CIDEr-D", "change accuracy"]
+    assert [row[1] for row in table.rows[:3]] == ["true/changed", "CIDEr-D", "change accuracy"]
     # of ten changes rr describes 6, 6 and 7 correctly, with seeds 1, 2 and 4; scorer 10, 10 and 10
     truths = [
         [n < PAIRS * score_of(m, s) for n in range(0, PAIRS, 2)] for m in ("rr", "scorer") for s in (1, 2, 4)
@@ -91,7 +91,7 @@ def test_neighbours_are_compared_on_their_own_pairs(repository):
             pair_scores.read([repository / run.folder / "pairs.jsonl" for run in row.runs])
             for row in (planned_rows[1], planned_rows[0])
         )
-    )["true_changes"]
+    )["true/changed"]
     assert table.rows[0][3] == f"{comparisons.signed(alone.low)} to {comparisons.signed(alone.high)}"
     assert table.rows[1] == ["SCORER − RR", "CIDEr-D", "+40.0", "+40.0 to +40.0", "p < 0.001", "yes"]
     same = ["SCORER again − SCORER", "CIDEr-D", "0.0", "0.0 to 0.0", "p = 1.000", "the same runs"]
@@ -203,6 +203,6 @@ def test_markdown(repository):
     _, tables_of_study = make_study(repository, (1,))
     lines = study_table.markdown(tables_of_study).splitlines()
     assert lines[0].startswith("**Two models (A paper, Table 1) on tabletop")
-    assert lines[2].startswith("|  | seeds | true, changed | true, unchanged | BLEU-4 |")
+    assert lines[2].startswith("|  | seeds | true/changed | true/unchanged | BLEU-4 |")
     assert lines[4].startswith("| RR | 1/1 | 51.0 | 51.0 | 10.0 |")
     assert {line.count("|") for line in lines[2:8]} == {15}

@@ -14,7 +14,7 @@ FILES = {
     "no UTF-8": (b"[\xff]", "is not UTF-8 text"),
     "a key of terminal escapes twice": ('{"\\u001b[2J": [], "\\u001b[2J": []}', "more than once"),
     "a pipe": (pipe, "is a pipe or a device"),
-    "a size of 2 GB": (lambda path: large(path, 2 << 30), "at most"),
+    "a size of 2 GB": (lambda path: large(path, 2 << 30), "this kind of file is 1 GiB"),
     "no file": (Path.unlink, "is missing"),
 }
 

@@ -191,7 +191,7 @@ def without(key: str) -> dict:
         (["captions"], "line 1: "),
         ([line(0), without("meteor")], "line 2: the key meteor is missing"),
         ([line(0) | {"meteor": [1.0] * 22}], "line 1: meteor: List should have at least 23"),
-        ([line(0) | {"ROUGE-L": None}], "line 1: ROUGE-L: "),
+        ([line(0) | {"ROUGE-L": None}], "line 1: means.ROUGE-L: "),
         ([line(0) | {"true": "yes"}], "line 1: true: "),
         ([line(0) | {"CIDEr-D": float("nan")}], "line 1: "),
         ([line(0), line(1), line(0)], "line 3: the pair_id '0.png' is in an earlier line"),

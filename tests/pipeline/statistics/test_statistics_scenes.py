@@ -12,7 +12,7 @@ from tests.scored import line, write
 def scenes_by_hand(rows: list[dict], counts: np.ndarray) -> dict[str, list[float]]:
     """Metrics of each draw of scenes, from the pairs of the drawn scenes."""
     scenes = list(dict.fromkeys(row["scene_id"] for row in rows))
-    found: dict[str, list[float]] = {"true": [], "true_changes": [], "CIDEr-D": [], "BLEU-4": []}
+    found: dict[str, list[float]] = {"true": [], "true/changed": [], "CIDEr-D": [], "BLEU-4": []}
     for draw in counts.astype(int):
         drawn = [
             row
@@ -21,7 +21,7 @@ def scenes_by_hand(rows: list[dict], counts: np.ndarray) -> dict[str, list[float
             if row["scene_id"] == scene
         ]
         found["true"].append(np.mean([row["true"] for row in drawn]))
-        found["true_changes"].append(np.mean([row["true"] for row in drawn if row["changed"]]))
+        found["true/changed"].append(np.mean([row["true"] for row in drawn if row["changed"]]))
         found["CIDEr-D"].append(np.mean([row["CIDEr-D"] for row in drawn]))
         scorer = [[row["bleu"]["matches"], row["bleu"]["guesses"]] for row in drawn]
         matches, guesses = np.sum(scorer, 0)
@@ -58,8 +58,8 @@ def test_scenes_are_drawn_with_all_their_pairs(tmp_path):
         assert (found[metric].low, found[metric].high) == pytest.approx((low, high), abs=1e-6), metric
         assert found[metric].difference == pytest.approx(whole[0][metric][0] - whole[1][metric][0], abs=1e-6)
     assert not {"fits", "agrees"} & set(a.numbers)  # unknown
-    assert a.counted("true_changes") == sum(row["changed"] for row in runs[0])
-    assert " points of “true, changed”" in found["true_changes"].sentence("a", "b")
+    assert a.counted("true/changed") == sum(row["changed"] for row in runs[0])
+    assert " points of “true/changed”" in found["true/changed"].sentence("a", "b")
     # a part of the pairs keeps their scenes
     assert a.part([0, 3]).scene_ids == (runs[0][0]["scene_id"], runs[0][3]["scene_id"])
 

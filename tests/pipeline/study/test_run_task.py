@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from pipeline.io.dvc_lock import NAME
+from pipeline.io.errors import InputError
 from pipeline.study.run_task import RunTask, command
 from pipeline.study.study_runs import Run
-from pipeline.study.workspace import Base, workspaces
+from pipeline.study.workspace import LOCK, Base, locked_stages, workspaces
 
 
 @dataclass
@@ -53,8 +53,7 @@ def task(tmp_path, monkeypatch):
 )
 def test_the_stages_of_a_run(study_run, before, after):
     for commits, flag in ((True, ""), (False, "--no-commit ")):
-        *_, check, checkout, first, last = command(study_run, ["code", "vocab@d"], commits).split(" && ")
-        assert check == "python -m commands.check_lock"
+        *_, checkout, first, last = command(study_run, ["code", "vocab@d"], commits).split(" && ")
         assert checkout == "python -m dvc checkout --quiet code vocab@d"
         assert first == f"python -m dvc repro --single-item {before}"
         assert last == f"python -m dvc repro --single-item {flag}{after}"
@@ -64,9 +63,9 @@ def test_a_run_waits_for_the_one_that_trains_the_same_phase(task):
     first, second = task(run("one", phase=3)), task(run("other", phase=3))
     assert first.begin([]) is not None
     assert second.begin([first]) is None
-    (first.folder / NAME).write_text("stages:\n  recipe@d-m-1:\n  pretrain@d-m-12:\n")
+    (first.folder / LOCK).write_text("stages:\n  recipe@d-m-1:\n  pretrain@d-m-12:\n")
     assert second.begin([first]) is None
-    (first.folder / NAME).write_text("stages:\n  recipe@d-m-1:\n  pretrain@d-m-1:\n")
+    (first.folder / LOCK).write_text("stages:\n  recipe@d-m-1:\n  pretrain@d-m-1:\n")
     assert second.begin([first]) is not None
 
 
@@ -75,3 +74,10 @@ def test_a_run_of_another_phase_waits_for_none(task, other_run):
     first = task(run("one", phase=3))
     first.begin([])
     assert task(other_run).begin([first]) is not None
+
+
+@pytest.mark.parametrize("text", ["", "schema: '2.0'\n", "schema: '2.0'\nstages:\n", "schema: '2.0'\nstag"])
+def test_a_dvc_lock_that_a_kill_has_cut_off_is_named(tmp_path, text):
+    (tmp_path / LOCK).write_text(text)
+    with pytest.raises(InputError, match=r"dvc\.lock .*remove it"):
+        locked_stages(tmp_path)

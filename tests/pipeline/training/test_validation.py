@@ -48,17 +48,17 @@ def scores(pairs, **select):
 def test_truth_needs_the_scenes_of_all_pairs(said):
     changes = sum(pair.changed for pair in PAIRS)
     found = scores(PAIRS)
-    assert list(found) == ["CIDEr-D", "distinct", "true", "true/change", "true/both"]
+    assert list(found) == ["CIDEr-D", "distinct", "true", "true/changed", "true/both"]
     assert found["true"] == 1 - 2 / len(PAIRS)
-    assert found["true/change"] == 1 - 1 / changes
+    assert found["true/changed"] == 1 - 1 / changes
     others = 1 - 1 / (len(PAIRS) - changes)
-    assert found["true/both"] == pytest.approx(math.sqrt(found["true/change"] * others))
+    assert found["true/both"] == pytest.approx(math.sqrt(found["true/changed"] * others))
     bare = [replace(pair, scene=None) for pair in PAIRS]
     assert scores(bare) == {name: found[name] for name in ("CIDEr-D", "distinct")}
     assert scores([bare[0], *PAIRS[1:]]).keys() == {"CIDEr-D", "distinct"}
     for kind in (False, True):  # only unchanged pairs, or only changed pairs
         found = scores([pair for pair in PAIRS if pair.changed == kind])
-        assert ("true/change" in found) == kind
+        assert ("true/changed" in found) == kind
         assert 0 < found["true/both"] == found["true"] < 1
 
 
@@ -67,7 +67,7 @@ def test_the_selected_score_is_computed(said):
     changes = [pair.pair_id for pair in PAIRS if pair.changed]
     own = ({key: table[key] for key in changes} for table in (said, references))
     found = scores(PAIRS, select="CIDEr-D/change")
-    assert list(found) == ["CIDEr-D", "distinct", "CIDEr-D/change", "true", "true/change", "true/both"]
+    assert list(found) == ["CIDEr-D", "distinct", "CIDEr-D/change", "true", "true/changed", "true/both"]
     assert found["CIDEr-D/change"] == cider_d(*own)
     assert found["CIDEr-D/change"] != found["CIDEr-D"] == cider_d(said, references)
     assert scores(PAIRS, select="ROUGE-L")["ROUGE-L"] == np.mean(rouge_l(said, references))
@@ -139,7 +139,7 @@ def test_a_loss_that_is_nan_in_a_validation_batch_is_shown():
 
 
 # scores of three validations, of which each may be the best
-COLUMNS = ("CIDEr-D", "CIDEr-D/change", "ROUGE-L", "true", "true/change", "true/both")
+COLUMNS = ("CIDEr-D", "CIDEr-D/change", "ROUGE-L", "true", "true/changed", "true/both")
 TABLE = [(3.0, 0.1, 0.1, 0.8, 0.0, 0.0), (2.0, 0.3, 0.2, 0.5, 0.5, 0.6), (1.0, 0.2, 0.3, 0.5, 0.9, 0.6)]
 SCORES = [dict(zip(COLUMNS, row, strict=True)) for row in TABLE]
 

@@ -34,7 +34,8 @@ PRETRAIN = "pretrain"  # folder with the curves of the phases before captioning
 PhaseName = Literal["adaptation", "images", "pretraining", "captioning"]
 """images: pre-training on CUB's single images."""
 Value = TypeVar("Value")
-Metrics = dict[str, FiniteFloat | str | dict[str, FiniteFloat | str | None] | None]
+Plain = FiniteFloat | str | None
+Metrics = dict[str, Plain | dict[str, Plain | dict[str, Plain]]]
 """Content of a metrics.json; scores are fractions."""
 
 

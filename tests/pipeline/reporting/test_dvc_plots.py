@@ -66,8 +66,8 @@ def test_the_summary_has_the_shown_scores_and_truth_first():
     total["true/changed"] = 0.0
     tree = {"total": total, "change": {"CIDEr-D": 0.1, "true": 0.0}, "change_accuracy": 0.75, "scorers": {}}
     tree |= {"scored": {"pairs": 9, "left_out": 0, "references_sha256": "a" * 64}, "distinct_captions": 3}
-    tree |= {"repetition": {"share": 0.5}}
+    tree |= {"repetition": {"share": 0.5, "without_words": 0}}
     expected = {"BLEU-4": 0.25, "METEOR": 0.2, "ROUGE-L": 0.4, "CIDEr-D": 1.2, "change_accuracy": 0.75}
     expected |= {"pairs": 9, "left_out": 0, "references_sha256": "a" * 16, "distinct_captions": 3}
-    expected |= {"commonest_share": 0.5}
+    expected |= {"commonest_share": 0.5, "without_words": 0}
     assert [*summary(tree).items()] == [("true/changed", 0.0), *expected.items()]

@@ -19,6 +19,7 @@ from models.dirl import model as dirl
 from models.duda import model as duda
 from models.idc_pcl import model as pcl_models
 from models.mccformers import model as mccformers
+from models.medic import model as medic
 from models.scorer import cbr, subtraction
 from models.scorer import model as scorer
 from models.vard import model as vard
@@ -44,6 +45,8 @@ MODELS: dict[str, Entry] = {
     "mccformers_d": mccformers.MCCFORMERS_D,
     "mccformers_s": mccformers.MCCFORMERS_S,
     "card": card.CARD,
+    "dirl_medic": medic.DIRL_MEDIC,
+    "scorer_medic": medic.SCORER_MEDIC,
 }
 # settings that every model has, with their defaults
 SHARED = {"variant": "paper", "switches": {}}

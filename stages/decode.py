@@ -1,8 +1,11 @@
 """decode@dataset-model-seed: write the captions of the test pairs as COCO results, and their attention.
 
 For pairs of the report's gallery, the alignment of the two images is also written, if the model computes one.
-With `decode.both_ways`, the images of each pair are also captioned in exchanged order.
+With `decode.both_ways`, the images of each pair are also captioned in exchanged order. A model with routers
+(MEDIC) also writes the kind of change that they found, and its probability.
 """
+
+import sys
 
 from pipeline.cli.arguments import address_to_read, new_parser, pairs_of, parsed, to_read
 from pipeline.compute import devices
@@ -16,7 +19,10 @@ from pipeline.features.object_storage import STORES, store_of
 from pipeline.features.store import FeatureStore
 from pipeline.io.content_hashes import file_hash
 from pipeline.io.outputs import file_to_write, write_json
+from pipeline.scoring import routing
+from pipeline.scoring.conditions import LABELLED
 from pipeline.text import vocabularies
+from pipeline.training.kinds import with_kinds
 from pipeline.weights import trained_model
 from stages import run
 
@@ -44,16 +50,27 @@ def main() -> None:
     model = model.to(devices.device())
     decode = params.load().decode
     search = searching(decode.beam, decode.length_penalty)
-    captions = attended_captions(model, pairs, store, vocabulary, decode.batch, search, aligned)
+    labelled = decode.labelled_gate and bool(model.kinds)
+    if labelled:
+        pairs = with_kinds(pairs, model.kinds)
+        print(f"note: {LABELLED}", file=sys.stderr)
+    captions = attended_captions(model, pairs, store, vocabulary, decode.batch, search, aligned, labelled)
     backward = None
     if decode.both_ways:
         swapped = [exchanged(pair) for pair in pairs]
-        reversed_captions = attended_captions(model, swapped, store, vocabulary, decode.batch, search)
+        reversed_captions = attended_captions(
+            model, swapped, store, vocabulary, decode.batch, search, labelled=labelled
+        )
         backward = {pair: each.caption for pair, each in reversed_captions.items()}
     hashes = (file_hash(file) for file in (arguments.weights / trained_model.FILE, arguments.pairs))
-    origin = dict(zip(attention_maps.ORIGINS, (*hashes, trained.run), strict=True))
+    origin = dict(zip(("weights", "pairs", "run"), (*hashes, trained.run), strict=True))
+    origin |= {routing.GATE: routing.LABEL} if labelled else {}
     attention_maps.write(arguments.attention, captions, origin, backward)
-    results = [{"image_id": pair_id, "caption": item.caption} for pair_id, item in captions.items()]
+    results = [
+        {"image_id": pair_id, "caption": item.caption}
+        | routing.of_caption(item.kind, item.kind_probability, labelled)
+        for pair_id, item in captions.items()
+    ]
     write_json(arguments.out, results)
 
 

@@ -18,7 +18,7 @@ from pipeline.free_english.truth import FREE
 from pipeline.io.errors import printable
 from pipeline.io.outputs import file_to_write
 from pipeline.reporting import tables
-from pipeline.scoring import attention_localisation, results, run_files, scored_files, table_notes
+from pipeline.scoring import attention_localisation, results, routing, run_files, scored_files, table_notes
 from pipeline.scoring.attention_localisation import Localisation
 from pipeline.scoring.conditions import Conditions, Scope
 from pipeline.scoring.corpus import Scores, score
@@ -49,7 +49,9 @@ def main() -> None:
     else:
         (scores, scope), truth = _against_references(scored, arguments), results.UNKNOWN
     protocol = prepared.references if prepared else None
-    metrics = results.metrics_of(scores, truth, located.summary, protocol, scope)
+    routed = routing.read(arguments.captions)
+    shares = routed.shares(pairs)
+    metrics = results.metrics_of(scores, truth, located.summary, protocol, scope, shares)
     strange = arguments.reader == "strict" and not arguments.attention  # captions of another program
     unread = results.unread(truth.unreadable, captions) if strange else []
     for warning in (*scores.warnings, *scored.warnings(), *unread):
@@ -130,14 +132,16 @@ def _against_pairs(scored: Scored, arguments: argparse.Namespace) -> tuple[Score
     timeout = arguments.meteor_timeout or settings.meteor_timeout
     tokeniser = arguments.tokeniser or settings.tokeniser
     name, reader = OF_SCORES[tokeniser][0], arguments.reader
-    scored_as = Conditions(tokeniser=name, reader=reader)
+    gate = routing.read(arguments.captions).gate
+    scored_as = Conditions(tokeniser=name, reader=reader, gate=gate)
     scope = Scope(scored_as, arguments.pairs.name, scored.left_out)
     return results.score_pairs(captions, pairs, timeout, tokeniser, truth), truth, scope
 
 
 def _against_references(scored: Scored, arguments: argparse.Namespace) -> tuple[Scores, Scope]:
     timeout, tokeniser = arguments.meteor_timeout or 600.0, arguments.tokeniser or "ptb"
-    scored_as = Conditions(tokeniser=OF_SCORES[tokeniser][0])
+    gate = routing.read(arguments.captions).gate
+    scored_as = Conditions(tokeniser=OF_SCORES[tokeniser][0], gate=gate)
     scope = Scope(scored_as, arguments.references.name, scored.left_out)
     return score(scored.captions, scored.references, {}, timeout, tokeniser), scope
 

@@ -11,7 +11,7 @@ import torch
 
 from pipeline.authors_checkpoints import clip_models, tensor_table
 from pipeline.authors_checkpoints.checkpoint_file import PARTS
-from pipeline.authors_checkpoints.grid_models import CARD, DIRL, DUDA, SCORER, VARD
+from pipeline.authors_checkpoints.grid_models import CARD, DIRL, DUDA, MEDIC, SCORER, VARD
 from pipeline.authors_checkpoints.tensor_table import System
 from pipeline.text import vocabularies
 from pipeline.text.vocabularies import SPECIAL, ClipVocabulary
@@ -57,6 +57,21 @@ CASES = {
     "dirl_ccr": Case(DIRL, TORCH | {"C": 1024}, options="--heads 2", params=OPENCV, terms="cap,dirl,ccr"),
     "dirl_ccr coordinates": Case(
         DIRL, TORCH | {"C": 1026}, options="--heads 2", params=OPENCV, terms="cap,dirl,ccr"
+    ),
+    "dirl_medic": Case(
+        MEDIC,
+        TORCH | {"C": 1024, "R": 4, "S": 3},
+        options="--heads 2",
+        params=OPENCV,
+        terms="cap,dirl,ccr,cls,type,con,dis",
+        dataset="clevr_dc",
+    ),
+    "dirl_medic coordinates": Case(
+        MEDIC,
+        TORCH | {"C": 1026, "R": 4, "S": 3},
+        options="--heads 2",
+        params=OPENCV,
+        terms="cap,dirl,ccr,cls,type,con,dis",
     ),
     "duda": Case(DUDA, {"M": 8, "H": 4, "e": 3}, longest=24, terms="cap,maps,entropy"),
     "vard": Case(VARD, {"M": 8, "H": 4, "e": 3, "D": 8}, longest=24, terms="cap,maps,entropy"),

@@ -21,7 +21,7 @@ from models.common.distributed_batch import total
 from models.common.grid_embedding import DataSizes, GridEmbedding
 from models.common.grid_embedding import PairMap as PairMap
 from models.common.grid_embedding import Sizes as Sizes
-from models.common.packing import NULL
+from models.common.packing import END, NULL
 from models.common.switches import PAPER, Switches
 from models.common.trainable import Labels, Trainable
 
@@ -51,6 +51,13 @@ class Regulariser(nn.Module):
 Terms = Mapping[str, Regulariser]  # loss terms besides the caption loss, by name
 
 
+class TermModules(nn.ModuleDict):
+    """Loss terms by name. Unlike in torch's class, a name may be that of a method, such as `type`."""
+
+    def add_module(self, name: str, module: nn.Module | None) -> None:
+        self._modules[name] = module
+
+
 class Captioner(Trainable):
     """Model that captions the change between two images.
 
@@ -69,6 +76,7 @@ class Captioner(Trainable):
     regularisers: Any  # nn.ModuleDict: name of the loss term -> Regulariser
     parts: Literal["mean", "sum"] = "mean"  # how the losses of a batch's parts are combined
     never: tuple[int, ...] = NEVER  # tokens that decoding never writes
+    ends: tuple[int, ...] = (END,)  # tokens that end a caption
 
     def __init__(
         self,
@@ -91,7 +99,7 @@ class Captioner(Trainable):
         else:
             self.encoding = encoding
         self.difference = difference
-        self.regularisers = nn.ModuleDict(regularisers)
+        self.regularisers = TermModules(regularisers)
         if decoder is None:
             decoder = CaptionDecoder(sizes, dropout, switches, respective)
         self.decoder: Decoder[Any] = decoder
@@ -111,9 +119,24 @@ class Captioner(Trainable):
         """
         return {}
 
-    def encode(self, before: Tensor, after: Tensor) -> Difference:
-        """Encode both images' feature grids, (B, C, H, W) each, as a Difference."""
+    def encode(self, before: Tensor, after: Tensor, labels: Labels | None = None) -> Difference:
+        """Encode both images' feature grids, (B, C, H, W) each, as a Difference.
+
+        `labels`: the pairs' kinds, if they may open the gate of a model that has one (MEDIC). They have no
+        effect on other models.
+        """
         return self.difference(self.encoding(before), self.encoding(after))
+
+    def routed(self, difference: Any) -> list[tuple[str, float]] | None:
+        """Return the kind of each pair that the model's routers found, with its probability.
+
+        None if the model has no routers.
+        """
+        return None
+
+    def compared(self, before: Tensor, after: Tensor, labels: Labels | None) -> Difference:
+        """Return the Difference of encoded images, (B, N, D) each, for training; here without `labels`."""
+        return self.difference(before, after)
 
     def losses(self, before: Tensor, after: Tensor, tokens: Tensor) -> dict[str, Tensor]:
         """Return all loss terms, scalars by name, for both images' feature grids, (B, C, H, W) each.
@@ -137,7 +160,7 @@ class Captioner(Trainable):
 
         If several processes share the batch, each returns its share of a loss term (distributed_batch.py).
         """
-        difference = self.difference(before, after)
+        difference = self.compared(before, after, labels)
         tokens = self.padded(tokens)
         words = self.decoder(tokens, difference, self.keep_layers, self.reads != "padding")
         R = len(tokens) // len(before)
@@ -279,6 +302,7 @@ def caption_loss(words: Words, tokens: Tensor) -> Tensor:
     `words` has the predictions for the captions `tokens`, (B, L+1). The mean is over the words of all
     processes, and the shares of the processes add up to it. The id 0 is no target, also inside a caption.
     """
-    logits, targets = words.logits.float().flatten(0, 1), tokens[:, 1:].flatten()
+    logits = words.logits.to(torch.promote_types(words.logits.dtype, torch.float32)).flatten(0, 1)
+    targets = tokens[:, 1:].flatten()
     summed = F.cross_entropy(logits, targets, ignore_index=NULL, reduction="sum")
     return summed / total((targets != NULL).sum())

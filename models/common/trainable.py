@@ -10,6 +10,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
+# kinds of change, and "none" for an unchanged pair, in the order of their numbers in Labels.kinds
+KINDS = ("color", "texture", "add", "drop", "move", "none")
+
 
 @dataclass(frozen=True)
 class Labels:
@@ -18,6 +21,7 @@ class Labels:
     changed: Tensor  # (B,), int64: 1 changed, 0 unchanged, -1 unknown
     task: str = ""  # task of the batch, in a phase with several tasks: mlm | mvcl | fda | class_pairs
     classes: Tensor | None = None  # (2, B), int64, for class_pairs: classes of the before and after images
+    kinds: Tensor | None = None  # (B,), int64: numbers in KINDS, -1 unknown; only MEDIC reads them
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,7 @@ class Trainable(nn.Module):
     takes: Mapping[str, str] = MappingProxyType({})
     # tensors to copy from CLIP's file: prefix of their names here -> prefix in the file
     starts: Mapping[str, str] = MappingProxyType({})
+    kinds: tuple[str, ...] = ()  # kinds, some of KINDS, that the model learns from labels
     # True: tensors that a step does not use get zero gradients, so that Adam still moves them
     zero_idle = False
 

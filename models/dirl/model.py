@@ -26,8 +26,8 @@ from models.common.switches import DECODER, RELEASED_DIRL, Switches
 from models.kernels.matching import Contrast, contrast
 
 
-class Interaction(nn.Module):
-    """DIRL's encoder of the difference: each image without the part that both images share (Eq. 5-7)."""
+class SharedParts(nn.Module):
+    """Parts of each image that both images share (Eq. 5)."""
 
     def __init__(self, sizes: Sizes, switches: Switches, dropout: float):
         super().__init__()
@@ -41,14 +41,12 @@ class Interaction(nn.Module):
             nn.LayerNorm(D, switches.norm_epsilon) if self.layered else nn.Identity() for _ in layers
         )
         self.residual_dropout = nn.Dropout(dropout)
-        self.fuse = PairMap(D)
-        self.norm = nn.LayerNorm(D) if switches.fusion_norm else nn.Identity()
-        self.dropout = nn.Dropout(dropout) if switches.fusion_dropout else nn.Identity()
 
-    def forward(self, before: Tensor, after: Tensor) -> Aligned:
-        """Compare two encoded images, (B, N, D) each, and return an Aligned.
+    def shared(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return the shared parts of two encoded images, (B, N, D) each.
 
-        The field `memory` of the result is the difference, (B, N, D), which the decoder reads.
+        Two more results are queries of the after image and keys of the before image, (B, h, N, d) each. They
+        belong to the last layer.
         """
         b, a = before, after
         for attention, norm in zip(self.attentions, self.norms, strict=True):
@@ -58,12 +56,31 @@ class Interaction(nn.Module):
             b_shared = attention.attend(b_queries, a_keys, a_values)  # (B, N, D)
             a_shared = attention.attend(a_queries, b_keys, b_values)
             b, a = self._next(norm, b, b_shared), self._next(norm, a, a_shared)
-        differences = torch.cat([before - b, after - a], -1)  # Eq. 6: F^d, (B, N, 2D)
-        memory = torch.relu(self.dropout(self.norm(self.fuse(differences))))  # Eq. 7, (B, N, D)
-        return Aligned(memory, before, after, a_queries, b_keys)
+        return b, a, a_queries, b_keys
 
     def _next(self, norm: nn.Module, x: Tensor, shared: Tensor) -> Tensor:
         return norm(x + self.residual_dropout(shared)) if self.layered else shared
+
+
+class Interaction(SharedParts):
+    """DIRL's encoder of the difference: each image without the part that both images share (Eq. 5-7)."""
+
+    def __init__(self, sizes: Sizes, switches: Switches, dropout: float):
+        super().__init__(sizes, switches, dropout)
+        D = sizes.width
+        self.fuse = PairMap(D)
+        self.norm = nn.LayerNorm(D) if switches.fusion_norm else nn.Identity()
+        self.dropout = nn.Dropout(dropout) if switches.fusion_dropout else nn.Identity()
+
+    def forward(self, before: Tensor, after: Tensor) -> Aligned:
+        """Compare two encoded images, (B, N, D) each, and return an Aligned.
+
+        The field `memory` of the result is the difference, (B, N, D), which the decoder reads.
+        """
+        b, a, *queries_keys = self.shared(before, after)
+        differences = torch.cat([before - b, after - a], -1)  # Eq. 6: F^d, (B, N, 2D)
+        memory = torch.relu(self.dropout(self.norm(self.fuse(differences))))  # Eq. 7, (B, N, D)
+        return Aligned(memory, before, after, *queries_keys)
 
 
 class ChannelCorrelation(Regulariser):
@@ -169,6 +186,7 @@ class CrossModalContrast(Regulariser):
         else:
             streams = states.self_normed, states.cross_normed
         averaged = real if self.switches.pooled == "real" else torch.ones_like(real)
+        averaged = averaged.to(torch.promote_types(streams[0].dtype, torch.float32))
         weights = (averaged / averaged.sum(1, keepdim=True))[..., None]  # (B, L, 1)
         text, visual = ((weights * x).sum(1) for x in streams)  # float32 or wider, like the weights
         return text, visual

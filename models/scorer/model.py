@@ -37,12 +37,8 @@ class CrossView(Aligned):
     after_keys: Tensor
 
 
-class Scorer(nn.Module):
-    """SCORER's encoder of the difference (Eq. 5-7).
-
-    Each image is reconstructed from the other image, so that only unchanged content remains. Then the
-    two reconstructions are fused into the difference.
-    """
+class Reconstruction(nn.Module):
+    """Reconstruction of each image from the other image, so that only unchanged content remains (Eq. 5-6)."""
 
     def __init__(self, sizes: Sizes, switches: Switches, dropout: float):
         super().__init__()
@@ -53,6 +49,29 @@ class Scorer(nn.Module):
             for _ in range(sizes.layers)
         )
         self.norms = nn.ModuleList(nn.LayerNorm(D, switches.norm_epsilon) for _ in range(sizes.layers))
+
+    def reconstructed(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
+        """Return the reconstructions of two encoded images, (B, N, D) each.
+
+        The third result has queries and keys of the last layer, (B, h, N, d) each, in the order of the fields
+        of CrossView.
+        """
+        b, a = before, after
+        for attention, norm in zip(self.attentions, self.norms, strict=True):
+            b_queries, b_keys, b_values = attention.projections(b)  # (B, h, N, d)
+            a_queries, a_keys, a_values = attention.projections(a)
+            # Eq. 5: both directions start from the layer's inputs; Eq. 6: the common part of the images
+            b = norm(b + attention.attend(b_queries, a_keys, a_values))  # (B, N, D)
+            a = norm(a + attention.attend(a_queries, b_keys, b_values))
+        return b, a, (a_queries, b_keys, b_queries, a_keys)
+
+
+class Scorer(Reconstruction):
+    """SCORER's encoder of the difference (Eq. 5-7): both reconstructions, fused."""
+
+    def __init__(self, sizes: Sizes, switches: Switches, dropout: float):
+        super().__init__(sizes, switches, dropout)
+        D = sizes.width
         self.fusion = switches.fusion
         if self.fusion in JOINED:
             self.fuse = PairMap(D) if self.fusion == "cat" else nn.Linear(D, D)
@@ -63,14 +82,8 @@ class Scorer(nn.Module):
 
         The field `memory` of the result is the fused difference (see `fused`), which the decoder reads.
         """
-        b, a = before, after
-        for attention, norm in zip(self.attentions, self.norms, strict=True):
-            b_queries, b_keys, b_values = attention.projections(b)  # (B, h, N, d)
-            a_queries, a_keys, a_values = attention.projections(a)
-            # Eq. 5: both directions start from the layer's inputs; Eq. 6: the common part of the images
-            b = norm(b + attention.attend(b_queries, a_keys, a_values))  # (B, N, D)
-            a = norm(a + attention.attend(a_queries, b_keys, b_values))
-        return CrossView(self.fused(b, a), before, after, a_queries, b_keys, b_queries, a_keys)
+        b, a, queries_keys = self.reconstructed(before, after)
+        return CrossView(self.fused(b, a), before, after, *queries_keys)
 
     def fused(self, before: Tensor, after: Tensor) -> Tensor:
         """Fuse both reconstructed images, (B, N, D) each, as X_c = ReLU(fc([X^c_bef ; X^c_aft])) (Eq. 7).

@@ -1,10 +1,10 @@
-"""Import released checkpoints of SCORER, DIRL, CARD, DUDA, and of VARD with LSTMs.
+"""Import released checkpoints of SCORER, DIRL, MEDIC, CARD, DUDA, and of VARD with LSTMs.
 
 See docs/checkpoints.md, "SCORER and DIRL", and docs/checkpoints.md, "DUDA and VARD".
 
-A file of SCORER, DIRL or CARD has three entries: change_detector_state, speaker_state and model_cfg. The last
-entry, an object of the authors' class, is not used. SCORER's files do not contain backward reasoning. The
-import of CARD was not tested with a released file.
+A file of SCORER, DIRL, MEDIC or CARD has the entries change_detector_state, speaker_state and model_cfg. The
+last entry, an object of the authors' class, is not used. SCORER's files do not contain backward reasoning.
+The imports of CARD and MEDIC were not tested with a released file. MEDIC's files have all names of DIRL's.
 
 The authors of DUDA and VARD end captions with <NULL>, we with <END>. So the import exchanges these two rows
 of the word tables. The model's outputs do not change.
@@ -12,6 +12,7 @@ of the word tables. The model's outputs do not change.
 
 from pathlib import Path
 
+from models.common.trainable import KINDS
 from pipeline.authors_checkpoints.tensor_table import System, table
 from pipeline.config.store_contents import Spec
 from pipeline.text.vocabularies import END, NULL, Vocabulary
@@ -51,7 +52,7 @@ core.layer.<m>.output.dense.G               D,D         decoder.layers.<m>.feed_
 core.layer.<m>.norm{1,2}.G                  D           decoder.layers.<m>.norms.{0,1}
 core.layer.<m>.output.LayerNorm.G           D           decoder.layers.<m>.norms.2
 """
-DIRLS = """
+DETECTOR = """
 [change_detector_state]
 img.0.G                         D,C,1,1     encoding.project
 {w,h}_embedding.weight          14,D/2      encoding.{column,row}.weight
@@ -60,9 +61,25 @@ mlp.3.G                         D,4D        regularisers.dirl.mlp.3
 transformer.<n>.attention.A     3D,D        difference.attentions.<n>
 transformer.<n>.norm1.G         D           difference.norms.<n>
 [speaker_state]
+core.fc.1.G                     D           decoder.norm
+"""
+DIRLS = """
+[speaker_state]
 core.embed_fc.0.G               D,2D        difference.fuse
 core.embed_fc.1.G               D           difference.norm
-core.fc.1.G                     D           decoder.norm
+"""
+MEDICS = """
+[change_detector_state]
+expert_modules_change.{0,1,2,3,4}.key_memory    S,2D        difference.routing.change.keys
+expert_modules_change.{0,1,2,3,4}.value_memory  S,2D        difference.routing.change.values
+expert_module_no_change.key_memory              S,2D        difference.routing.no_change.keys    one
+expert_module_no_change.value_memory            S,2D        difference.routing.no_change.values  one
+{change,type}_classifier.0.G                    R,2D,3,3    difference.routing.{change,kind}_router.0
+change_classifier.2.G                           2,R,3,3     difference.routing.change_router.2
+type_classifier.2.G                             5,R,3,3     difference.routing.kind_router.2
+[speaker_state]
+core.embed_fc.0.G                               D,4D        difference.fuse.map
+core.embed_fc.1.G                               D           difference.fuse.norm
 """
 CARDS = """
 [change_detector_state]
@@ -89,8 +106,17 @@ DIRL = System(
     title="DIRL",
     model="dirl_ccr",
     marks=(r"change_detector_state\.transformer\.",),
-    table=table(DIRLS, SPEAKER, LAYERS),
+    table=table(DETECTOR, DIRLS, SPEAKER, LAYERS),
     settings={"dropout": 0.1, "alpha": 0.003, "temperature": 0.5},
+    features=FEATURES,
+    switches=lambda sizes: {"coordinates": True} if sizes["C"] == PLAIN + 2 else {},
+)
+MEDIC = System(
+    title="MEDIC",
+    model="dirl_medic",
+    marks=(r"change_detector_state\.expert_modules_change\.",),
+    table=table(DETECTOR, MEDICS, SPEAKER, LAYERS),
+    settings={"dropout": 0.1, "alpha": 0.003, "temperature": 0.5, "kinds": list(KINDS)},
     features=FEATURES,
     switches=lambda sizes: {"coordinates": True} if sizes["C"] == PLAIN + 2 else {},
 )

@@ -18,7 +18,7 @@ from models.common.grid_embedding import DataSizes
 from models.common.trainable import Trainable
 from pipeline.authors_checkpoints import clip, clip_models, tensor_table
 from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile, tensors_of
-from pipeline.authors_checkpoints.grid_models import CARD, DIRL, DUDA, SCORER, VARD
+from pipeline.authors_checkpoints.grid_models import CARD, DIRL, DUDA, MEDIC, SCORER, VARD
 from pipeline.authors_checkpoints.tensor_table import Match, Sizes, System
 from pipeline.config import params, recipe_file, resolving
 from pipeline.config.recipe_file import Recipe
@@ -36,6 +36,7 @@ SYSTEMS: tuple[System, ...] = (
     DUDA,
     CARD,
     SCORER,
+    MEDIC,  # before DIRL, whose names it has, too
     DIRL,
 )
 SYSTEMS += (clip_models.IDC_PCL_PRETRAINED, clip_models.IDC_PCL_JUDGING, clip_models.IDC_PCL)

@@ -18,6 +18,7 @@ HOW says how the tensor is converted or checked. HOW is empty, or one of:
     T            transpose
     words        a row per word; put into the order of our vocabulary
     last         use only the last layer
+    one          the only member of a stack: add a first dimension
     sinusoids    check: equal to the positions that we compute
     =NAME        check: equal to the tensor NAME
     ignored      may be missing, and is not read
@@ -246,6 +247,8 @@ def converted(match: Match, order: Sequence[int] | None) -> dict[str, Tensor]:
 def _converted(tensor: Tensor, how: str, order: Sequence[int] | None) -> Tensor:
     if how == "T":
         return tensor.T.contiguous()
+    if how == "one":
+        return tensor[None]
     if how.startswith("third"):
         return tensor.chunk(len(JOINED))[int(how[-1])].clone()
     return tensor[list(order)] if how == "words" and order is not None else tensor
@@ -253,6 +256,7 @@ def _converted(tensor: Tensor, how: str, order: Sequence[int] | None) -> Tensor:
 
 # letters in the tables -> fields of our models' sizes
 FIELDS = {"D": "width", "e": "word_width", "n": "layers", "m": "decoder_layers", "M": "maps", "H": "hidden"}
+FIELDS |= {"R": "router", "S": "slots"}
 
 
 def sizes_by_name(_: Path, sizes: Sizes, intra: int) -> dict[str, int]:

@@ -24,6 +24,7 @@ from pipeline.features.backbone_weights import input_shape
 from pipeline.io import content_hashes
 from pipeline.io.errors import InputError
 from pipeline.io.provenance import sha256 as content_hash
+from pipeline.scoring import routing
 from pipeline.scoring.no_change import says_no_change
 from pipeline.text import vocabularies
 from pipeline.text.vocabularies import Vocabulary
@@ -74,8 +75,15 @@ class Answer:
 
     @property
     def record(self) -> dict[str, Any]:
-        """Answer as a JSON object; `probability` and `reason` are left out if they are None."""
-        extra = {"probability": self.probability, "reason": self.reason}
+        """Answer as a JSON object; values that are None are left out, except the caption.
+
+        With a model that has routers, the object also has the kind of change that they found.
+        """
+        kind, probability = (
+            (self.attended.kind, self.attended.kind_probability) if self.attended else (None, None)
+        )
+        found = routing.of_caption(kind, probability, False)
+        extra = {"probability": self.probability, "reason": self.reason} | found
         return {"caption": self.caption} | {name: value for name, value in extra.items() if value is not None}
 
     @property
@@ -86,6 +94,8 @@ class Answer:
         """
         message, which = (self.reason, "of the caption ") if self.caption is None else (self.caption, "")
         suffix = "" if self.probability is None else f"  (probability {which}{self.probability:.2f})"
+        if self.attended and self.attended.kind is not None:
+            suffix += f"  (kind of change: {self.attended.kind}, {self.attended.kind_probability:.2f})"
         return f"{message}{suffix}"
 
 
@@ -274,7 +284,7 @@ class PairCaptioner:
         return self.features.squashed(before, "before"), self.features.squashed(after, "after")
 
     def _attended(self, found: Any, difference: Difference) -> list[Attended]:
-        captions = attended_captions_of(found, self.model, self.vocabulary)
+        captions = attended_captions_of(found, self.model, self.vocabulary, difference)
         alignment = difference.alignment(list(range(len(captions))))
         if alignment is None:
             return captions

@@ -29,6 +29,7 @@ from pipeline.io.outputs import Contents, file_to_write, replacing
 from pipeline.io.scratch_folders import clear, output_lock
 from pipeline.text import vocabularies
 from pipeline.training import compiling, live_curves
+from pipeline.training.kinds import with_kinds
 from pipeline.training.live_curves import LiveCurves
 from pipeline.training.loop import Training, seed_all
 from pipeline.training.phases import Phase
@@ -112,6 +113,7 @@ def train(
     seed_all(arguments.seed, 0)
     with memory.enough(phase.settings["batch"], ranks.world):
         model = phase.make(store.shape, vocabulary)
+        train_pairs = with_kinds(of_split(pairs, "train"), model.kinds)
         build = entry_of(recipe.model).build
         # a hand-written recipe may list other code
         code = json.dumps(source_code.of_model(recipe.model, build))
@@ -123,7 +125,6 @@ def train(
             phase = phase.selecting_by(validation)
             say_constant(validation)
         live = live_writer(arguments.live if is_first else None, phase)
-        train_pairs = of_split(pairs, "train")
         objective = phase.objective(train_pairs, vocabulary) if phase.objective else None
         training = Training(
             model, recipe, arguments.seed, scratch / "state.pt", validation, ranks, phase, live, objective
@@ -133,7 +134,7 @@ def train(
         source = feature_source(
             store, images_of(train_pairs), phase.settings["cache"], training.device, ranks
         )
-        sampler = phase.sampler(pairs, arguments.seed)
+        sampler = phase.sampler(train_pairs, arguments.seed)
         if is_first and sampler.note:
             print(f"note: {printable(sampler.note)}", file=sys.stderr)
         history = training.run(sampler, source, vocabulary)

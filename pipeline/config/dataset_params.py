@@ -27,7 +27,16 @@ Processes = Annotated[int, Field(ge=1, le=10_000)]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]+$", max_length=100)]  # is in file names, too
 Precision = Literal["auto", "bfloat16", "float32"]
 Schedule = Literal[
-    "constant", "step", "step_early", "cosine", "warmup_cosine", "warmup_linear", "noam", "halves", "tenths"
+    "constant",
+    "step",
+    "step_early",
+    "cosine",
+    "warmup_cosine",
+    "warmup_linear",
+    "noam",
+    "halves",
+    "tenths",
+    "poly",
 ]
 Optimiser = Literal["adam", "adamw", "bert_adam"]
 Cache = Literal["none", "ram", "device"]
@@ -211,14 +220,16 @@ class ImagePretrain(Pretrain):
 class OwnSettings(Strict):
     """Settings of a dataset for a group of models (dataset.<name>.own.<group>).
 
-    `sizes`, `settings` and `train` replace the dataset's keys of the same names. `adapt`, `images` and
-    `pretrain` are pre-training phases. `start` is the file of CLIP's weights for the initialisation.
+    `sizes`, `settings` and `train` replace the dataset's keys of the same names. `loss` replaces single
+    weights of the dataset's `loss`. `adapt`, `images` and `pretrain` are pre-training phases. `start` is the
+    file of CLIP's weights for the initialisation.
     """
 
     sizes: dict[str, int]  # checked by Recipe and by the model
     # file of CLIP's weights that commands.import_clip wrote
     start: Annotated[str, Field(min_length=1)] | None = None
     settings: dict[str, Any] = {}  # for settings that are null in `model`, and switches that `model` lacks
+    loss: dict[str, Weight] = {}
     adapt: PhaseSettings | None = None
     images: ImagePretrain | None = None  # before `pretrain`, if extra_data contains cub
     pretrain: Pretrain | None = None

@@ -179,6 +179,7 @@ class Decode(Strict):
     beam: Annotated[int, Field(ge=1, le=64)]  # the same range as --beam
     length_penalty: Weight
     both_ways: bool = False  # also caption (after, before)
+    labelled_gate: bool = False  # the pairs' true kinds also open MEDIC's gate
 
 
 class Score(Strict):

@@ -52,7 +52,9 @@ def resolve(everything: params.Params, dataset: str, model: str) -> Recipe:
         raise InputError(f"{set_in(model, dataset)}: {error}") from None
     shape = (3, *dataset_settings.features.pixels) if read == PIXELS else (16, 14, 14)
     terms = bare(recipe, shape).terms
-    loss = {term: _weight(everything, dataset_settings, term, recipe) for term in terms if term != "cap"}
+    own_loss = own.loss if own else {}
+    weights = everything.loss, own_loss, dataset_settings.loss
+    loss = {term: _weight(weights, term, recipe) for term in terms if term != "cap"}
     if own and any(phase.learns == "tasks" for phase in recipe.before):
         adapt = _tasks(recipe, own, shape)
     completed = replace(recipe, loss=loss, adapt=adapt)
@@ -190,10 +192,13 @@ def _check(recipe: Recipe, everything: params.Params, dataset_settings: Dataset)
             raise InputError(f"params.yaml: {message}")
 
 
-def _weight(everything: params.Params, dataset: Dataset, term: str, recipe: Recipe) -> float:
-    """Return the weight of a loss term: the global value, else the dataset's, else the model's."""
+def _weight(sections: Sequence[Mapping[str, float | None]], term: str, recipe: Recipe) -> float:
+    """Return the weight of a loss term: of the first of `sections` that has it, else the model's.
+
+    The sections are `loss` of params.yaml, of the model's own settings on the dataset, and of the dataset.
+    """
     key = f"lambda_{term}"
-    for weight in (everything.loss.get(key), dataset.loss.get(key), recipe.entry.loss.get(term)):
+    for weight in (*(section.get(key) for section in sections), recipe.entry.loss.get(term)):
         if weight is not None:
             return weight
     missing_key = f"dataset.{recipe.dataset}.loss.{key}"
@@ -260,7 +265,7 @@ def settings(path: Path, recipe: Recipe) -> Iterator[tuple[str, Any, str]]:
     places = {
         "settings": [*of_dataset(model_entry), params_file + model_entry, *of_dataset(f"{own}settings.")],
         "sizes": of_dataset(f"{own}sizes."),
-        "loss": [f"{params_file}loss.", *of_dataset("loss.")],
+        "loss": [f"{params_file}loss.", *(of_dataset(f"{own}loss.") if own else []), *of_dataset("loss.")],
         "train": [f"{params_file}train.", *of_dataset(f"{own}train."), *of_dataset(own)],
         "features": [f"{params_file}features.", *of_dataset("features.")],
         "adapt": [*of_dataset(f"{own}{phase}."), *of_dataset(own)],

@@ -15,7 +15,8 @@ from pipeline.datasets.schema import NO_CHANGE, SPLITS, Pair
 from pipeline.io.errors import InputError
 
 REMEDY = "data/README.md lists the files of CLEVR-DC"
-TYPES_FILE = "type_mapping.json"
+TYPES_FILES = ("type_mapping.json", "type_mapping_dc.json")  # the second is the name in MEDIC's program
+UNCHANGED = "no change"  # key of unchanged pairs in MEDIC's program
 Name = Annotated[str, Field(pattern=r"^[0-9]{1,9}(\.png)?$")]
 
 
@@ -31,21 +32,21 @@ class Layout(NamedTuple):
 AUTHORS = Layout("captions.json", "split.json", "bef", "aft")
 DIRL = Layout("change_captions.json", "splits.json", "images", "sc_images")
 FILES = ()  # no file is in both layouts
-OPTIONAL = (*AUTHORS[:2], *DIRL[:2], TYPES_FILE)
+OPTIONAL = (*AUTHORS[:2], *DIRL[:2], *TYPES_FILES)
 
 
 def read(root: Path) -> list[Pair]:
     """Return the pairs of all scenes, sorted by split and scene number.
 
-    The kinds of change come from type_mapping.json. The file has the form of CLEVR-Change's file; its
-    additional key "none" lists unchanged pairs. Pair.change_type is None (unknown) for a scene that the
-    file does not list, or if the file does not exist.
+    The kinds of change come from type_mapping.json or type_mapping_dc.json. The file has the form of
+    CLEVR-Change's file; its additional key "none" or "no change" lists unchanged pairs. Pair.change_type is
+    None (unknown) for a scene that the file does not list, or if the file does not exist.
     """
     layout = _layout(root)
     splits = clevr_annotations.read_splits(root / layout.splits, REMEDY)
     captions, keys = clevr_annotations.read_captions(root / layout.captions, REMEDY, dict[Name, Captions])
     clevr_annotations.check_agreement(root, layout.splits, splits, {layout.captions: captions})
-    types = _types(root / TYPES_FILE, captions)
+    types = _types(root, captions)
     return [
         Pair(
             pair_id=f"{number:06d}.png",
@@ -77,10 +78,16 @@ def _layout(root: Path) -> Layout:
     return layouts[0]
 
 
-def _types(path: Path, captions: clevr_annotations.Sentences) -> dict[int, str]:
-    if not path.exists():
+def _types(root: Path, captions: clevr_annotations.Sentences) -> dict[int, str]:
+    existing = [root / name for name in TYPES_FILES if (root / name).exists()]
+    if not existing:
         return {}
-    types = clevr_annotations.read_types(path, REMEDY, dict[str, tuple[Name, ...]], more=(NO_CHANGE,))
+    if len(existing) > 1:
+        raise InputError(f"{root} has {' and '.join(TYPES_FILES)}; leave one of them, {REMEDY}")
+    path = existing[0]
+    more = (NO_CHANGE, UNCHANGED)
+    types = clevr_annotations.read_types(path, REMEDY, dict[str, tuple[Name, ...]], more)
+    types = {number: NO_CHANGE if kind == UNCHANGED else kind for number, kind in types.items()}
     if unknown := sorted(set(types) - set(captions)):
         raise InputError(f"{path} names scene {unknown[0]}, which has no captions; {REMEDY}")
     return types

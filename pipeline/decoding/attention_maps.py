@@ -18,6 +18,7 @@ weight_name, weight      strings (K,), float16 (T, K)           weights of decod
 exchanged                strings (P,)              captions of (after, before); only with decode.both_ways
 of_weights, of_pairs     strings (1,)              sha256 of the weights' file and of the pairs' file
 of_run                   strings (1,)              DATASET/MODEL/SEED
+of_gate                  strings (1,)              "label"; only with decode.labelled_gate
 
 A map takes 392 bytes at 14 x 14 cells. No array is a pickle.
 """
@@ -37,9 +38,12 @@ from pipeline.io.inputs import opened
 from pipeline.io.outputs import replacing
 
 REMEDY = "run `dvc repro decode` to make it"
-Origin = Literal["weights", "pairs", "run"]
-ORIGINS: tuple[Origin, ...] = ("weights", "pairs", "run")
-"""Hash of the weights' file, hash of the pairs' file, and name of the run that made the captions."""
+Origin = Literal["weights", "pairs", "run", "gate"]
+ORIGINS: tuple[Origin, ...] = ("weights", "pairs", "run", "gate")
+"""Hash of the weights' file, hash of the pairs' file, and name of the run that made the captions.
+
+`gate` is "label" if the true kinds of change opened the model's gate, and missing otherwise.
+"""
 SUMS = {"map": (-2, -1), "block": (-2, -1), "weight": (-1,)}  # array -> axes over which its sums are 1
 ALIGNED = 24  # pairs with alignments; the report's gallery shows some of them
 ROUNDING = 0.01  # tolerance of a sum; rounding to float16 changes the sum of a map by at most 0.0005
@@ -59,6 +63,8 @@ class Attended:
     blocks: Mapping[str, np.ndarray] | None = None  # block name -> float16, (2, H, W): class-token attention
     weighed: tuple[str, ...] = ()  # names of the K inputs that the decoder weighs
     weights: np.ndarray | None = None  # float16, (words, K), each row sums to 1; None if K is 0
+    kind: str | None = None  # kind of change that the model's routers found; not in the file
+    kind_probability: float | None = None
 
     @property
     def caption(self) -> str:

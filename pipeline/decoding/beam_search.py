@@ -22,9 +22,8 @@ from torch import Tensor
 
 from models.common.captioner import Captioner, Difference
 from models.common.decoder_protocol import Exchange
-from models.common.packing import of_captions
 from pipeline.decoding.greedy import Captioned, captioned
-from pipeline.text.vocabularies import END, NULL, START
+from pipeline.text.vocabularies import NULL, START
 
 
 @torch.inference_mode()
@@ -81,7 +80,7 @@ class Beam:
     def __init__(self, model: Captioner, difference: Difference, beam: int, length_penalty: float):
         B, device = len(difference.before), difference.before.device
         self.decoder, self.longest = model.decoder, model.sizes.longest - 1
-        self.never = list(model.never)
+        self.never, self.ends = list(model.never), torch.tensor(model.ends, device=device)
         self.beam, self.length_penalty = beam, length_penalty
         self.state = self.decoder.begin(difference, beam)
         self.order = torch.arange(B, device=device)
@@ -91,7 +90,7 @@ class Beam:
         self.sums[:, 0] = 0  # start from one empty caption, not from k
         self.tokens = torch.full((B, beam, self.longest), NULL, device=device)
         self.scores = torch.full_like(self.sums[:, 0], -torch.inf)
-        self.words = self.tokens[:, 0].clone()
+        self.words, self.lengths = self.tokens[:, 0].clone(), torch.zeros_like(self.order)
         self.attention: Tensor | None = None  # (B, k, longest, ...), attention of each token
         self.best_attention: Tensor | None = None  # (B, longest, ...), attention of the best ended caption
 
@@ -107,7 +106,7 @@ class Beam:
             word = self._remove_settled(word)
             if not len(word):
                 break
-        self.words = self.words[:, : int(of_captions(self.words).sum(1).max())]
+        self.words = self.words[:, : int(self.lengths.max())]
         return self
 
     def _store_attention(self, step_attention: Tensor | None, position: int) -> None:
@@ -160,17 +159,18 @@ class Beam:
     def _end_captions(self, word: Tensor, position: int) -> None:
         """Remove the captions that end at this position from the search; update each pair's best caption.
 
-        A caption ends with <END>, or at the maximum length. `word`, (unsettled, k): the newest words.
+        A caption ends with one of the model's `ends`, or at the maximum length. `word`, (unsettled, k): the
+        newest words.
         """
         unsettled, pairs = len(word), self.order[: len(word)]
         at_limit = position == self.longest - 1  # all captions are cut here
-        ended = (word == END) | at_limit
+        ended = torch.isin(word, self.ends) | at_limit
         scores = self.sums[:unsettled].masked_fill(~ended, -torch.inf) / (position + 1) ** self.length_penalty
         score, place = scores.max(1)  # the first of equal scores
         improved = (score > self.scores[pairs]).nonzero()[:, 0]
         pairs, place = pairs[improved], place[improved]
         self.scores[pairs] = score[improved]
-        self.words[pairs] = self.tokens[improved, place]
+        self.words[pairs], self.lengths[pairs] = self.tokens[improved, place], position + 1
         if self.attention is not None and self.best_attention is not None:
             self.best_attention[pairs] = self.attention[improved, place]
         self.free_places[:unsettled] -= (ended & self.sums[:unsettled].isfinite()).sum(1)
@@ -221,7 +221,7 @@ class NBest(Beam):
     def _end_captions(self, word: Tensor, position: int) -> None:
         unsettled = len(word)
         at_limit = position == self.longest - 1
-        ending = ((word == END) | at_limit) & self.sums[:unsettled].isfinite()
+        ending = (torch.isin(word, self.ends) | at_limit) & self.sums[:unsettled].isfinite()
         pairs, tokens = self.order[:unsettled].tolist(), self.tokens[:unsettled, :, : position + 1].tolist()
         for row, place in ending.nonzero().tolist():
             log_probability = float(self.sums[row, place])

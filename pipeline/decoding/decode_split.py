@@ -39,15 +39,18 @@ def attended_captions(
     batch: int,
     search: Search,
     aligned: Collection[str] = (),
+    labelled: bool = False,
 ) -> dict[str, Attended]:
     """Return pair id -> caption with attention, in the order of the pairs. Progress is shown.
+
+    With `labelled`, the pairs' kinds open the gate of a model with routers.
 
     For the pairs whose ids are in `aligned`, the results also contain the alignment of the images and the
     class-token attention of the image encoder, if the model has them.
     """
     ids = [pair.pair_id for pair in pairs]
     with evaluating(model):
-        decoded = _attended(model, pairs, store, vocabulary, batch, search, aligned)
+        decoded = _attended(model, pairs, store, vocabulary, batch, search, aligned, labelled)
         captions = dict(zip(ids, track(decoded, "decoding", "pairs", len(ids)), strict=True))
         aligned_pairs = [pair for pair in pairs if pair.pair_id in aligned]
         blocks = _class_token_attention(model, aligned_pairs, store, batch)
@@ -79,6 +82,7 @@ def _attended(
     batch: int,
     search: Search,
     aligned: Collection[str],
+    labelled: bool,
 ) -> Iterator[Attended]:
     """Yield the caption of each pair, with the attention maps of its words.
 
@@ -86,8 +90,9 @@ def _attended(
     after image's cells to the before image's cells. The alignment is None if the model has none.
     """
     starts = range(0, len(pairs), batch)
-    for start, difference in zip(starts, differences(model, pairs, store, batch), strict=True):
-        captions = attended_captions_of(search(model, difference), model, vocabulary)
+    encoded = differences(model, pairs, store, batch, labelled)
+    for start, difference in zip(starts, encoded, strict=True):
+        captions = attended_captions_of(search(model, difference), model, vocabulary, difference)
         rows = [row for row, pair in enumerate(pairs[start : start + batch]) if pair.pair_id in aligned]
         alignment = difference.alignment(rows)  # (rows, N, N)
         maps = {} if alignment is None else dict(zip(rows, alignment.half().cpu().numpy(), strict=True))
@@ -95,8 +100,12 @@ def _attended(
             yield replace(caption, alignment=maps.get(row))
 
 
-def attended_captions_of(captioned: Captioned, model: Captioner, vocabulary: Vocabulary) -> list[Attended]:
-    """Return each caption of a batch with its attention maps and input weights.
+def attended_captions_of(
+    captioned: Captioned, model: Captioner, vocabulary: Vocabulary, difference: Difference
+) -> list[Attended]:
+    """Return each caption of a batch with its attention maps, input weights, and kind of change.
+
+    The kind is that of the model's routers; a model without routers finds none.
 
     A decoder may compute no attention maps; then the captions have none. A decoder may also compute no
     weights of its inputs; then the captions have no weights.
@@ -110,4 +119,7 @@ def attended_captions_of(captioned: Captioned, model: Captioner, vocabulary: Voc
         positions = word_positions(tokens)
         caption_weights = None if weights is None else weights[row, positions]
         captions.append(attended(vocabulary.pieces(tokens), grids[row, positions], weighed, caption_weights))
-    return captions
+    if (routed := model.routed(difference)) is None:
+        return captions
+    found = zip(captions, routed, strict=True)
+    return [replace(each, kind=kind, kind_probability=probability) for each, (kind, probability) in found]

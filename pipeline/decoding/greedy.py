@@ -15,9 +15,10 @@ from torch import Tensor
 
 from models.common.captioner import Captioner, Difference, rows
 from models.common.decoder_protocol import Decoder, Exchange
-from pipeline.datasets.schema import Pair
+from models.common.trainable import KINDS, Labels
+from pipeline.datasets.schema import NO_CHANGE, Pair
 from pipeline.features.store import FeatureStore, feature_batches
-from pipeline.text.vocabularies import END, NULL, START, Vocabulary
+from pipeline.text.vocabularies import NULL, START, Vocabulary
 
 
 @torch.inference_mode()
@@ -25,7 +26,8 @@ def greedy(model: Captioner, difference: Difference) -> Tensor:
     """Return the captions that greedy search finds, as token ids, (B, L), without <START>.
 
     A caption ends with <END>, followed by <NULL>. A caption without <END> is cut at the model's limit of
-    tokens. If several words are equally likely, the lowest word id is taken.
+    tokens. Captions of a model with other `ends` can also end with <NULL>. If several words are equally
+    likely, the lowest word id is taken.
     """
     return Greedy(model, difference).run().words
 
@@ -66,7 +68,7 @@ class Greedy:
     def __init__(self, model: Captioner, difference: Difference, attending: bool = False):
         B, device = len(difference.before), difference.before.device
         self.decoder, self.longest = model.decoder, model.sizes.longest - 1
-        self.never = list(model.never)
+        self.never, self.ends = list(model.never), torch.tensor(model.ends, device=device)
         self.state = self.decoder.begin(difference)
         self.words = torch.full((B, self.longest), NULL, device=device)
         self.order = torch.arange(B, device=device)  # index of the caption at each row of `state`
@@ -104,12 +106,12 @@ class Greedy:
         self.attention[rows, position] = step_attention
 
     def _remove_ended(self, word: Tensor) -> Tensor:
-        """Remove the captions whose last word is <END> from the search.
+        """Remove the captions that end with their last word from the search.
 
         `word` holds the last word of each caption in the search. Returns the last words of the captions that
         remain.
         """
-        ended = word == END
+        ended = torch.isin(word, self.ends)
         exchange = Exchange(ended)
         if exchange.left < len(word):
             self.state.leave(ended)
@@ -177,9 +179,20 @@ def evaluating(model: Captioner) -> Iterator[None]:
 
 
 def differences(
-    model: Captioner, pairs: Sequence[Pair], store: FeatureStore, batch: int
+    model: Captioner, pairs: Sequence[Pair], store: FeatureStore, batch: int, labelled: bool = False
 ) -> Iterator[Difference]:
-    """Yield the model's Difference for each batch of pairs, in float32 on the model's device."""
+    """Yield the model's Difference for each batch of pairs, in float32 on the model's device.
+
+    With `labelled`, the pairs' kinds open the gate of a model with routers (decode.labelled_gate).
+    """
     device = next(model.parameters()).device
-    for before, after in feature_batches(pairs, store, batch):
-        yield model.encode(before.to(device).float(), after.to(device).float())
+    starts = range(0, len(pairs), batch)
+    for start, (before, after) in zip(starts, feature_batches(pairs, store, batch), strict=True):
+        labels = labels_of(pairs[start : start + batch], device) if labelled and model.kinds else None
+        yield model.encode(before.to(device).float(), after.to(device).float(), labels)
+
+
+def labels_of(pairs: Sequence[Pair], device: torch.device) -> Labels:
+    """Return the kinds of the pairs as Labels."""
+    kinds = torch.tensor([KINDS.index(str(pair.change_type)) for pair in pairs], device=device)
+    return Labels((kinds != KINDS.index(NO_CHANGE)).long(), kinds=kinds)

@@ -42,7 +42,8 @@ def notes(results: Results) -> list[str]:
         warnings = [line for line in lines if line.startswith(table_notes.WARNING)]
         # of two lines on repetition, the last one is of the changed pairs
         repetition = [line for line in lines if line not in warnings][-1:]
-        own += [f"{run}: {line}" for line in (*repetition, *warnings)]
+        routed = table_notes.of_routing(described)
+        own += [f"{run}: {line}" for line in (*repetition, *routed, *warnings)]
     return [*dict.fromkeys(shared), *own]
 
 

@@ -133,7 +133,9 @@ def _score_notes(root: Path, planned: Sequence[Planned]) -> list[str]:
         for line in (*table_notes.of_scope(of_run), *table_notes.of_constants(of_run))
     ]
     warnings = [
-        f"{name}: {text}" for name, of_run in metrics.items() for text in table_notes.warnings(of_run)
+        f"{name}: {text}"
+        for name, of_run in metrics.items()
+        for text in (*table_notes.warnings(of_run), *table_notes.of_gate(of_run))
     ]
     return [*dict.fromkeys(shared), *warnings]
 

@@ -15,6 +15,7 @@ from pipeline.scoring.tokenizer import one_line
 KEY = "scored"  # in metrics.json and in each line of pairs.jsonl
 HASH = "references_sha256"  # in metrics.json: hash of all scored references
 DIGITS = 16  # of the hash of a pair's references in pairs.jsonl
+LABELLED = "the true kinds of change opened the gate (decode.labelled_gate): the captions used labels"
 NAMES = {  # field of Conditions -> words for messages
     "tokeniser": "tokenisers",
     "reader": "readers of captions (--reader)",
@@ -22,11 +23,25 @@ NAMES = {  # field of Conditions -> words for messages
 
 
 class Conditions(BaseModel):
-    """Tokeniser and reader of scored captions. `reader` is None without pairs."""
+    """Tokeniser and reader of scored captions. `reader` is None without pairs.
+
+    `gate` is "label" if the true kinds of change opened the gate of the model that wrote the captions
+    (decode.labelled_gate). Two such results may be compared, but each is marked.
+    """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
     tokeniser: str
     reader: str | None = None
+    gate: str | None = None
+
+    def described(self) -> dict[str, str | None]:
+        """Return the conditions by name, without a gate that no label opened."""
+        return self.model_dump(exclude=None if self.gate else {"gate"})
+
+    @property
+    def mark(self) -> str | None:
+        """Warning about a gate that the true kinds opened; None if they did not."""
+        return LABELLED if self.gate else None
 
     def difference(self, other: "Conditions") -> str | None:
         """Return which condition differs, with both values; None if all conditions are equal."""
@@ -58,7 +73,7 @@ class Scope:
             "left_out_because": "; ".join(because) or None,
             "references": self.references,
             HASH: of_all(hashes),
-            **self.conditions.model_dump(),
+            **self.conditions.described(),
         }
 
 

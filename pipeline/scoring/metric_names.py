@@ -62,4 +62,5 @@ def summary(metrics: Mapping[str, Any]) -> dict[str, Any]:
         "distinct_captions": metrics["distinct_captions"],
         "commonest_share": repeated["share"],
         "without_words": metrics["repetition"]["without_words"],
+        **({"gate": scored["gate"]} if scored.get("gate") else {}),
     }

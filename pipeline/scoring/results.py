@@ -9,7 +9,7 @@ from typing import Any
 from pipeline.datasets.schema import Pair
 from pipeline.io.content_hashes import with_hashes
 from pipeline.io.outputs import write_json, write_json_lines, write_text
-from pipeline.scoring import accuracy, conditions, metric_names, reversal
+from pipeline.scoring import accuracy, conditions, metric_names, reversal, routing
 from pipeline.scoring.conditions import Conditions, Scope
 from pipeline.scoring.corpus import Scores, score
 from pipeline.scoring.metric_names import (
@@ -174,16 +174,19 @@ def metrics_of(
     localisation: Mapping[str, float],
     protocol: str | None,
     scope: Scope,
+    routed: Mapping[str, float] | None = None,
 ) -> dict[str, Any]:
     """Return the content of metrics.json, without hashes of files. Scores that are unknown are left out.
 
     localisation: scores of the localisation by attention, for the whole split
+    routed: shares of pairs with right routing (routing.Found), of a model with routers
     protocol: description of how the references were chosen
     """
     other_scores = {
         metric_names.ACCURACY: truth.change_accuracy,
         "attributes": dict(truth.attributes),
         "localisation": dict(localisation),
+        routing.KEY: dict(routed or {}),
     }
     known_scores = {name: value for name, value in other_scores.items() if value not in (None, {})}
     scorers = scores.scorers | ({} if protocol is None else {"references": protocol})
@@ -227,7 +230,7 @@ def write_pair_scores(
         {"pair_id": pair_id, "scene_id": None, "caption": captions[pair_id]}
         | truth.pairs.get(pair_id, NO_TRUTH)
         | rounded(values | {metric_names.RIGHT: truth.right.get(pair_id)} | localisation.get(pair_id, {}))
-        | {conditions.KEY: scored_as.model_dump(), "references": scores.references[pair_id]}
+        | {conditions.KEY: scored_as.described(), "references": scores.references[pair_id]}
         for pair_id, values in scores.pairs.items()
     )
     write_json_lines(path, lines)

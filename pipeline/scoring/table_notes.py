@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline.scoring import conditions, constant_baseline, repetition
+from pipeline.scoring import conditions, constant_baseline, repetition, routing
 from pipeline.scoring.constant_baseline import BEST, BEST_CHANGED, CONSTANT, HUMAN
 from pipeline.scoring.metric_names import CORPUS
 
-KEYS = (conditions.KEY, repetition.OVERALL, repetition.CHANGED, BEST, BEST_CHANGED, HUMAN)
+KEYS = (conditions.KEY, routing.KEY, repetition.OVERALL, repetition.CHANGED, BEST, BEST_CHANGED, HUMAN)
 """Keys of metrics.json from which the lines are made."""
 WARNING = "warning: "
 WORDS_ONLY = (
@@ -20,7 +20,21 @@ SHOWN_DIGITS = 12  # of the hash of the references
 
 def of_metrics(metrics: Mapping[str, Any]) -> list[str]:
     """Return all lines for a metrics.json, `metrics`; those whose values are missing are left out."""
-    return [*of_scope(metrics), *of_captions(metrics), *of_constants(metrics)]
+    return [*of_scope(metrics), *of_captions(metrics), *of_routing(metrics), *of_constants(metrics)]
+
+
+def of_gate(metrics: Mapping[str, Any]) -> list[str]:
+    """Return a list with the warning that true kinds opened the model's gate; [] if they did not."""
+    labelled = metrics.get(conditions.KEY, {}).get("gate") is not None
+    return [f"{WARNING}{conditions.LABELLED}"] if labelled else []
+
+
+def of_routing(metrics: Mapping[str, Any]) -> list[str]:
+    """Return the lines on a model's routers: how often they are right, and who opened the gate."""
+    names = {"change": "about change or no change", "kind": "about the kind of change (changed pairs)"}
+    shares = metrics.get(routing.KEY, {})
+    right = [f"{100 * shares[name]:.1f} % {text}" for name, text in names.items() if name in shares]
+    return [*([f"routers are right: {', '.join(right)}"] if right else []), *of_gate(metrics)]
 
 
 def of_scope(metrics: Mapping[str, Any]) -> list[str]:

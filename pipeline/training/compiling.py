@@ -1,7 +1,7 @@
 """Compile parts of a model for a GPU with torch.compile (the setting `train.compile`).
 
-These parts are compiled: the pair encoding, the difference, the decoder (unless its attribute `compiles` is
-False), and the method `prepare` of loss terms, which computes CBR's imagined images. Not compiled: the
+These parts are compiled, unless their attribute `compiles` is False: the pair encoding, the difference, the
+decoder, and the method `prepare` of loss terms, which computes CBR's imagined images. Not compiled: the
 matching, whose kernels are compiled already; validation, which must compute the same as decoding; and the
 sampling of captions in the reward phase, because their number and lengths vary.
 """
@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
-from models.common.captioner import Captioner, Regulariser
+from models.common.captioner import Regulariser
 from models.common.trainable import Trainable
 from models.kernels.matching import TRITON
 
@@ -36,9 +36,8 @@ def compile_pieces(model: Trainable, compiler: str | None) -> None:
         return
     # without this option, inductor times several kernels and takes the fastest, which differs from run to run
     options: Options | None = {"deterministic": True} if compiler == "inductor" else None
-    skipped = {"decoder"} if isinstance(model, Captioner) and not model.decoder.compiles else set()
     for name, piece in model.named_children():
-        if name in PIECES and name not in skipped:
+        if name in PIECES and getattr(piece, "compiles", True):
             piece.compile(backend=compiler, options=options)
     for module in model.modules():
         if isinstance(module, Regulariser) and type(module).prepare is not Regulariser.prepare:

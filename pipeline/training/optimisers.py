@@ -19,6 +19,7 @@ STEP_EPOCHS = 15  # epochs between steps of `step` and `step_early`, as in the r
 STEP_FACTOR = 0.1
 WARM = 0.1  # share of the iterations that is warm-up, in `warmup_cosine` and `warmup_linear`
 NOAM_FIRST = 1e-4  # factor of `noam` at iteration 0
+POLY = 0.9  # exponent of `poly`
 FALLS = {"halves": 0.5, "tenths": 0.1}  # schedule -> factor at each milestone
 
 
@@ -41,6 +42,7 @@ def factor(settings: Mapping[str, Any], iteration: int, epoch: int) -> float:
     noam: min(s/w, sqrt(w/s)) after s iterations, with w = `warm_up` (IDC-PCL)
     halves: multiplied by 0.5 at each of the iterations `milestones` (IDC-PCL)
     tenths: multiplied by 0.1 at each of the iterations `milestones` (CARD's released program)
+    poly: (1 - t/n)^0.9 for iteration t, counted from 1, of n; 0 from the last iteration on (MEDIC's program)
     """
     schedule: str = settings["schedule"]
     iterations: int = settings["iterations"]
@@ -57,6 +59,9 @@ def factor(settings: Mapping[str, Any], iteration: int, epoch: int) -> float:
     if schedule == "noam":
         warm_up: int = settings["warm_up"]
         return min(iteration / warm_up, math.sqrt(warm_up / iteration)) if iteration else NOAM_FIRST
+    if schedule == "poly":
+        remaining: float = max(0.0, 1 - (iteration + 1) / iterations) ** POLY
+        return remaining
     if schedule in FALLS:
         return FALLS[schedule] ** sum(iteration >= milestone for milestone in settings["milestones"])
     warm = min(WARM_UP, iterations // 10)

@@ -25,6 +25,7 @@ from pipeline.io.errors import InputError
 from pipeline.io.prefetch import prefetch
 from pipeline.text.vocabularies import Vocabulary, pad
 from pipeline.training import mirrored_captions
+from pipeline.training.kinds import number_of
 from pipeline.training.scenes import Scene, exchange, scenes_of, sentences_of, uneven
 
 EPOCH, ITERATION, MOVES = 0, 1, 2  # separate streams of random numbers
@@ -68,12 +69,16 @@ class Batch:
     task: str = ""  # in a pretraining with several tasks
     classes: Tensor | None = None  # (2, B), int64, for pairs that have classes instead of captions
     pairs: tuple[Pair, ...] = ()  # the P*B pairs, if they have captions
+    kinds: Tensor | None = None  # (P*B,), int64: numbers of trainable.KINDS, -1 unknown
 
     def labels(self, device: torch.device) -> Labels | None:
         if self.changed is None:
             return None
-        classes = None if self.classes is None else self.classes.to(device, non_blocking=True)
-        return Labels(self.changed.to(device, non_blocking=True), self.task, classes)
+        classes, kinds = (
+            None if numbers is None else numbers.to(device, non_blocking=True)
+            for numbers in (self.classes, self.kinds)
+        )
+        return Labels(self.changed.to(device, non_blocking=True), self.task, classes, kinds)
 
 
 class Draws:
@@ -217,9 +222,11 @@ def assembled(
         *image_indices(pairs, names),
         torch.from_numpy(pad([vocabulary.encode(text) for text in texts])),
         torch.tensor([-1 if pair.changed is None else int(pair.changed) for pair in pairs]),
+        torch.tensor([number_of(pair) for pair in pairs]),
     )
-    features, before, after, tokens, changed = map(devices.upload, tensors)
-    return Batch(features, before, after, tokens, len(scenes[0]), changed, task, pairs=tuple(pairs))
+    features, before, after, tokens, changed, kinds = map(devices.upload, tensors)
+    parts = len(scenes[0])
+    return Batch(features, before, after, tokens, parts, changed, task, pairs=tuple(pairs), kinds=kinds)
 
 
 def image_indices(pairs: Sequence[Pair] | Sequence[ClassPair], names: Sequence[str]) -> tuple[Tensor, Tensor]:

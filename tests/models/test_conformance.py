@@ -17,9 +17,10 @@ from models.common.captioner import Captioner, rows
 from models.common.decoder_protocol import Exchange, NextWord
 from models.common.dynamic_speaker import SpeakerSizes
 from models.common.grid_embedding import TransformerSizes
-from models.common.trainable import Labels
+from models.common.trainable import KINDS, Labels
 from models.idc_pcl.switches import PclSizes
 from models.mccformers.model import MccSizes
+from models.medic.switches import MedicSizes
 from models.scorer.subtraction import Subtraction
 from models.vard.model import VardSizes
 from pipeline.decoding.beam_search import beam_search, n_best
@@ -39,8 +40,9 @@ SIZES = {
     TransformerSizes: TransformerSizes(5, GRID, V, LONGEST, 8, 2, 2, 4),
     MccSizes: MccSizes(5, GRID, V, LONGEST, 8, 2, 2, 2),
     ClipSizes: ClipSizes(3, (16, 24), V, LONGEST, 8, 16, 2, 2, 1, 12, 2, 2, 10, 12, 2, 2),
+    MedicSizes: MedicSizes(5, GRID, V, LONGEST, 8, 2, 2, 2, 4, 4, 3),
 }
-VALUES = {"coef_lr": 0.001, "tau1": 0.7, "tau2": 0.6, "default_dropout": 0.0}
+VALUES = {"coef_lr": 0.001, "tau1": 0.7, "tau2": 0.6, "default_dropout": 0.0, "kinds": list(KINDS)}
 VALUES |= dict.fromkeys(("masked_words", "masked_words_captioning", "masked_cells"), 0.3)
 EVERY = [(name, variant) for name in MODELS for variant in ("paper", "released")]
 EVERY += [("lstm", "two maps"), ("lstm", "no map")]
@@ -221,7 +223,7 @@ def test_an_entry_names_the_switches_that_its_model_reads(monkeypatch):
             before, after = (model.encoding(side.float()) for side in images(model, 4))
             tasks = [term for term in model.terms if term != "fda"] if phase else [""]
             for task in tasks:
-                labels = Labels(torch.tensor([1, 0, 1, 1]), task)
+                labels = Labels(torch.tensor([1, 0, 1, 1]), task, kinds=torch.tensor([2, 5, 2, 4]))
                 model.losses_of(before, after, captions(4), labels=labels)
         for asked in (entry.reads, entry.phases_of, *filter(None, [entry.fills])):
             asked(Noted(entry.released, read))
@@ -241,6 +243,8 @@ def test_an_entry_names_the_switches_that_its_model_reads(monkeypatch):
         (ClipSizes, {"longest": 13}, r"text\.max_tokens"),
         (PclSizes, {"heads": 3}, "width"),
         (PclSizes, {"pool": 3}, "pool"),
+        (MedicSizes, {"heads": 3}, "width"),
+        (MedicSizes, {"word_width": 3}, "word_width"),
     ],
 )
 def test_sizes_that_make_no_model_are_refused(kind, wrong, named):

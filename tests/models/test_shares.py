@@ -40,7 +40,8 @@ def learned(name, variant, switches=None, phase=None, pairs=slice(None), spoil=F
     """Return losses and gradients of some of four pairs; `spoil` adds a loss that is no share."""
     model = built(name, variant, switches, phase)
     before, after = images(model, 4)[:, pairs]
-    labels = Labels(torch.tensor([1, 0, 1, 1])[pairs], "mlm")
+    kinds = torch.tensor([2, 5, 2, 4])[pairs]
+    labels = Labels(torch.tensor([1, 0, 1, 1])[pairs], "mlm", kinds=kinds)
     with patch("models.idc_pcl.model.masked_words", hidden):
         losses = model.losses_of(
             model.encoding(before), model.encoding(after), captions(4)[pairs], labels=labels

@@ -45,7 +45,7 @@ def taught(model, task):
     tokens, classes = captions(12 if task == "fda" else 4), None
     if task == "class_pairs":
         classes = torch.tensor([[1, 2, 3, 1], [1, 1, 3, 0]])
-    labels = Labels(torch.tensor([1, 0, 1, 1]), task, classes)
+    labels = Labels(torch.tensor([1, 0, 1, 1]), task, classes, torch.tensor([2, 5, 2, 4]))
     model.zero_grad()
     torch.manual_seed(7)  # masks are drawn
     before, after = (model.encoding(side) for side in images(model, 4))

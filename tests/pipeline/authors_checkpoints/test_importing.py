@@ -84,6 +84,8 @@ def made_of(tensors, how, ids):
     if how.startswith("third"):
         width = len(tensor) // 3
         return tensor[width * int(how[-1]) :][:width]
+    if how == "one":
+        return tensor[None]
     return tensor.T if how == "T" else tensor[ids] if how == "words" else tensor
 
 

@@ -50,6 +50,17 @@ def test_both_layouts_or_neither_are_refused(authors, tmp_path):
             readers.read("clevr_dc", root)
 
 
+def test_the_types_may_have_the_name_and_key_of_medics_program(authors):
+    before = readers.read("clevr_dc", authors)
+    old, new = authors / "type_mapping.json", authors / "type_mapping_dc.json"
+    new.write_text(old.read_text().replace('"none"', '"no change"'))
+    with pytest.raises(InputError, match=r"type_mapping\.json and type_mapping_dc\.json"):
+        readers.read("clevr_dc", authors)
+    old.unlink()
+    assert readers.read("clevr_dc", authors) == before
+    assert "none" in {pair.change_type for pair in before}
+
+
 def test_scenes_without_a_type_are_unknown(authors):
     edit_json(authors / "type_mapping.json", lambda types: types.pop("none") and None)
     assert [pair.change_type for pair in readers.read("clevr_dc", authors)][4:7] == ["move", None, "color"]

@@ -23,6 +23,8 @@ from pipeline.training.optimisers import factor
         ("warmup_linear", (200, 1), {0: 0, 10: 0.5, 20: 1, 110: 0.5, 200: 0}),
         ("noam", (50, 1, 8), {0: 1e-4, 1: 1 / 8, 4: 0.5, 8: 1, 32: 0.5}),
         ("halves", (50, 1, None, (10, 20)), {0: 1, 9: 1, 10: 0.5, 19: 0.5, 20: 0.25, 49: 0.25}),
+        # MEDIC's program: the first iteration is below the rate, the last and later ones have the rate 0
+        ("poly", (10, 3), {0: 0.9**0.9, 4: 0.5**0.9, 8: 0.1**0.9, 9: 0, 10: 0, 12: 0}),
         ("tenths", (50, 1, None, (10, 20)), {0: 1, 9: 1, 10: 0.1, 19: 0.1, 20: 0.01, 49: 0.01}),
     ],
 )

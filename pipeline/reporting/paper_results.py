@@ -57,7 +57,7 @@ class Conditions(Strict):
     our settings for the comparison. If it is null, the dataset's general settings are compared.
     """
 
-    settings_of: Literal["clip", "idc_pcl"] | None = None  # our settings: dataset.<name>.own
+    settings_of: Literal["clip", "idc_pcl", "medic"] | None = None  # our settings: dataset.<name>.own
     features: Features = Features()
     weights: str | None = None  # weights of the network that computes the features
     iterations: Count | None = None

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from models.common.trainable import KINDS
-from pipeline.datasets.schema import CHANGE, NO_CHANGE, Pair
+from pipeline.datasets.schema import CHANGE, CHANGE_TYPES, NO_CHANGE, Pair
 from pipeline.io.errors import InputError
 from pipeline.io.inputs import read_json
 from pipeline.scoring import accuracy
@@ -62,7 +61,9 @@ def read(path: Path) -> Found:
     except InputError:  # JSON lines of another program, which have no kinds
         return NOTHING
     rows = [row for row in tree if isinstance(row, dict)] if isinstance(tree, list) else []
-    kinds = {str(row.get("image_id")): row[KIND] for row in rows if row.get(KIND) in KINDS}
+    kinds = {
+        str(row.get("image_id")): row[KIND] for row in rows if row.get(KIND) in (*CHANGE_TYPES, NO_CHANGE)
+    }
     return Found(kinds, LABEL if any(row.get(GATE) == LABEL for row in rows) else None)
 
 

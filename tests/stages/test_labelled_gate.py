@@ -10,7 +10,7 @@ from pipeline.decoding import attention_maps
 from pipeline.scoring.conditions import LABELLED
 from pipeline.weights import trained_model
 from tests.running import refuse, set_params, succeed
-from tests.stage_commands import DECODE, IMAGES, MAKE_RECIPE, PAIRS, train_with
+from tests.stage_commands import DECODE, IMAGES, MAKE_RECIPE, MAKE_VOCAB, PAIRS, train_with
 
 pytestmark = pytest.mark.slow
 MEDIC = "dataset__tabletop__own__medic__"
@@ -77,9 +77,10 @@ def test_an_unknown_kind_stops_the_training_before_it_begins(copy):
     spoilt = next(line for line in lines if line["split"] == "train")
     spoilt |= {"change_type": "change", "captions": ["something is different"]}
     rewritten = "".join(json.dumps(line) + "\n" for line in lines)
+    (copy / PAIRS).unlink()
     (copy / PAIRS).write_text(rewritten)
-    manifest = copy / PAIRS.replace(".jsonl", ".manifest.json")
-    manifest.unlink()
+    (copy / PAIRS.replace(".jsonl", ".manifest.json")).unlink()
+    succeed(copy, MAKE_VOCAB)
     said = refuse(copy, train_with(1, "weights/medic"), repr(spoilt["pair_id"]))
     assert "kind of change" in said
     assert not (copy / "weights/medic").exists()

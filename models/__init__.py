@@ -5,7 +5,7 @@ To add a model, write a module with an Entry, add the Entry to MODELS, and add t
 
 import inspect
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_origin
 
 from models.card import model as card
 from models.clip4idc import model as clip_models
@@ -96,5 +96,6 @@ def _check(key: str, types: dict[str, type], arguments: dict[str, Any]) -> None:
     for name, type_ in types.items():
         if name not in arguments:
             raise ValueError(f"the key {key}.{name} is missing; add it")
-        if type(arguments[name]) not in ((int, float) if type_ is float else (type_,)):
+        kinds = (int, float) if type_ is float else (get_origin(type_) or type_,)
+        if type(arguments[name]) not in kinds:
             raise ValueError(f"{key}.{name} must be a {type_.__name__}, not {arguments[name]!r}")

@@ -55,7 +55,7 @@ class TermModules(nn.ModuleDict):
     """Loss terms by name. Unlike in torch's class, a name may be that of a method, such as `type`."""
 
     def add_module(self, name: str, module: nn.Module | None) -> None:
-        self._modules[name] = module
+        self._modules[name] = module  # type: ignore[assignment]
 
 
 class Captioner(Trainable):

@@ -32,7 +32,8 @@ class Router(nn.Sequential):
 
     def forward(self, paired: Tensor) -> Tensor:
         """Return the logits, (n, classes), of paired features, (n, N, F)."""
-        maps = super().forward(paired.transpose(1, 2).unflatten(2, self.grid))
+        first, activation, second = self
+        maps: Tensor = second(activation(first(paired.transpose(1, 2).unflatten(2, self.grid))))
         # in float32 at least: verdicts of 16 bits would often be ties
         return maps.to(torch.promote_types(maps.dtype, torch.float32)).mean((2, 3))
 

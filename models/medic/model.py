@@ -78,11 +78,11 @@ class DirlMedic(SharedParts):
         self, before: Tensor, after: Tensor, labels: Tensor | None = None, learns: bool = False
     ) -> Routed:
         """Compare two encoded images, (B, N, D) each. `labels`, `learns`: see Routing."""
-        b, a, *queries_keys = self.shared(before, after)
+        b, a, a_queries, b_keys = self.shared(before, after)
         paired = torch.cat([before - b, after - a], -1)  # F, (B, N, 2D)
         answer = self.routing(paired, labels, learns)
         memory = self.fuse(paired, answer.mixture)
-        return Routed(memory, before, after, *queries_keys, paired, **vars(answer))
+        return Routed(memory, before, after, a_queries, b_keys, paired, **vars(answer))
 
 
 class ScorerMedic(Reconstruction):
@@ -177,7 +177,7 @@ def dirl_medic(
     dropout: float,
     alpha: float,
     temperature: float,
-    kinds: list,
+    kinds: list[str],
 ) -> Captioner:
     """Build DIRL+MEDIC. `alpha` and `temperature` are those of L_dirl and L_ccr (DIRL).
 
@@ -217,8 +217,14 @@ def initialise_program(model: MedicCaptioner, kind: str) -> None:
     if kind == "orthonormal":
         initialise_detector(model)
     elif kind == "opposed":
-        first, second, _, _ = model.difference.fuse.map.weight.chunk(4, 1)  # type: ignore[union-attr]
-        second.copy_(-first)
+        oppose(model.difference)
+
+
+@torch.no_grad()
+def oppose(difference: Any) -> None:
+    """Let the decoder's input start as a map of f_bef - f_aft, and of m."""
+    first, second, _, _ = difference.fuse.map.weight.chunk(4, 1)
+    second.copy_(-first)
 
 
 def initialise_detector(model: MedicCaptioner) -> None:
@@ -249,7 +255,7 @@ def scorer_medic(
     *,
     dropout: float,
     temperature: float,
-    kinds: list,
+    kinds: list[str],
 ) -> Captioner:
     """Build SCORER+MEDIC, with CBR. `temperature` is that of L_cv and L_cm (SCORER).
 
@@ -278,8 +284,7 @@ def scorer_medic(
         for name, value in memories.items():
             model.get_parameter(name).copy_(value)
         if switches.initialisation == "xavier_opposed":
-            first, second, _, _ = model.difference.fuse.map.weight.chunk(4, 1)  # type: ignore[union-attr]
-            second.copy_(-first)
+            oppose(model.difference)
     return model
 
 

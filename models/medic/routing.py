@@ -245,4 +245,6 @@ def exchange_similarity(experts: Memories | Mlps, x: Tensor, chosen: Tensor) -> 
     """
     first, second = x.chunk(2, -1)
     forwards, backwards = (experts.each(y, chosen) for y in (x, torch.cat([second, first], -1)))
-    return (unit(forwards) * unit(backwards)).sum(-1).mean(1)
+    with torch.autocast(x.device.type, enabled=False):  # in float32 at least, because 1 - c is small
+        wide = torch.promote_types(forwards.dtype, torch.float32)
+        return (unit(forwards.to(wide)) * unit(backwards.to(wide))).sum(-1).mean(1)

@@ -191,6 +191,25 @@ def test_skipping_pairs_changes_no_step(monkeypatch, name, variant):
     same(steps(make(name, variant), batch()), found, "losses", 1e-11)
 
 
+@pytest.mark.parametrize("name", ["dirl_medic", "scorer_medic"])
+def test_under_autocast_verdicts_and_terms_are_in_float32(name):
+    """On a GPU, training computes in bfloat16."""
+    model, (before, after, tokens, kinds) = make(name).float(), batch()
+    exact = model.losses_of(
+        model.encoding(before.float()), model.encoding(after.float()), tokens, labels=labels(kinds)
+    )
+    with torch.autocast("cpu", torch.bfloat16):
+        b, a = model.encoding(before.bfloat16()), model.encoding(after.bfloat16())
+        pair = model.compared(b, a, labels(kinds))
+        found = model.losses_of(b, a, tokens, labels=labels(kinds))
+    assert pair.change_logits.dtype == pair.kind_logits.dtype == pair.similarity.dtype == torch.float32
+    for term in ("cls", "type", "con"):
+        assert found[term].dtype == torch.float32
+        assert found[term].item() == pytest.approx(exact[term].item(), rel=0.1)
+    sum(found.values()).backward()
+    assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
+
+
 # --- the gate in decoding ---
 
 

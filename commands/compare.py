@@ -29,6 +29,9 @@ def main() -> None:
     of_scenes = f" of {scores_a.scenes} scenes" if scores_a.scenes < len(scores_a.pair_ids) else ""
     seeds = f"{first_name}: {scores_a.seeds} seed(s), {second_name}: {scores_b.seeds} seed(s)"
     print(printable(f"{len(scores_a.pair_ids)} test pairs{of_scenes}; {seeds}"))
+    for name, scores in ((first_name, scores_a), (second_name, scores_b)):
+        if scores.conditions and scores.conditions.mark:
+            print(printable(f"warning: {name}: {scores.conditions.mark}"))
     for comparison in comparisons.compare(scores_a, scores_b, arguments.resamples, arguments.seed).values():
         print(printable(comparison.sentence(first_name, second_name)))
 

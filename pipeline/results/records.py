@@ -132,7 +132,9 @@ def settings(run: Run) -> str:
     is_rendered = run.dataset in params.tabletop.viewpoint
     rendered = params.tabletop.of(run.dataset).model_dump(exclude_defaults=True) if is_rendered else None
     precision = params.features_of(run.dataset).precision
-    decode = params.decode.model_dump(exclude={"both_ways"})  # changes no caption
+    # both_ways changes no caption; a gate that no label opens is that of records without the setting
+    unused = {"both_ways", *(() if params.decode.labelled_gate else ("labelled_gate",))}
+    decode = params.decode.model_dump(exclude=unused)
     deciding_values = [recipe, run.seed, rendered, precision, decode, params.score.model_dump()]
     return sha256(json.dumps(deciding_values, sort_keys=True).encode())[:16]
 

@@ -61,6 +61,9 @@ def test_the_label_opens_the_gate_only_on_request_and_leaves_marks(copy, capsys)
     assert json.loads((copy / "summary.json").read_text())["gate"] == "label"
     lines = [json.loads(line) for line in (copy / "pairs.jsonl").read_text().splitlines()]
     assert {line["scored"]["gate"] for line in lines} == {"label"}
+    capsys.readouterr()
+    succeed(copy, "compare pairs.jsonl --against pairs.jsonl --resamples 10")
+    assert f"warning: A: {LABELLED}" in capsys.readouterr().out
 
 
 def test_other_models_have_no_gate_and_no_kinds(copy):

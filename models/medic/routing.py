@@ -61,7 +61,7 @@ class Routed(Aligned):
 
     @property
     def rightly_opened(self) -> Tensor:
-        """True for the pairs whose experts are those of the label, (B,): U and S of docs/methods.md."""
+        """True for the pairs whose experts are those of the label, (B,): the sets U and S."""
         return self.opened == (self.labels < self.kinds).long()
 
     def probabilities(self) -> Tensor:

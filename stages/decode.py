@@ -13,7 +13,7 @@ from pipeline.config import params
 from pipeline.datasets import manifest
 from pipeline.datasets.schema import SPLITS, exchanged
 from pipeline.decoding import attention_maps
-from pipeline.decoding.attention_maps import ALIGNED, choose
+from pipeline.decoding.attention_maps import ALIGNED, Origin, choose
 from pipeline.decoding.decode_split import attended_captions, searching
 from pipeline.features.object_storage import STORES, store_of
 from pipeline.features.store import FeatureStore
@@ -63,8 +63,10 @@ def main() -> None:
         )
         backward = {pair: each.caption for pair, each in reversed_captions.items()}
     hashes = (file_hash(file) for file in (arguments.weights / trained_model.FILE, arguments.pairs))
-    origin = dict(zip(("weights", "pairs", "run"), (*hashes, trained.run), strict=True))
-    origin |= {routing.GATE: routing.LABEL} if labelled else {}
+    weights_hash, pairs_hash = hashes
+    origin: dict[Origin, str] = {"weights": weights_hash, "pairs": pairs_hash, "run": trained.run}
+    if labelled:
+        origin["gate"] = routing.LABEL
     attention_maps.write(arguments.attention, captions, origin, backward)
     results = [
         {"image_id": pair_id, "caption": item.caption}

@@ -18,7 +18,7 @@ from models.common.decoder_protocol import Decoder, Exchange
 from models.common.trainable import KINDS, Labels
 from pipeline.datasets.schema import NO_CHANGE, Pair
 from pipeline.features.store import FeatureStore, feature_batches
-from pipeline.text.vocabularies import NULL, START, Vocabulary
+from pipeline.text.vocabularies import END, NULL, START, Vocabulary
 
 
 @torch.inference_mode()
@@ -128,6 +128,7 @@ class Sampling(Greedy):
 
     def __init__(self, model: Captioner, difference: Difference):
         super().__init__(model, difference)
+        self.ends = torch.tensor([END], device=self.order.device)  # log_p counts all tokens up to <END>
         self.log_p = torch.zeros(len(self.order), device=self.order.device)
 
     def _choose(self, logits: Tensor) -> Tensor:

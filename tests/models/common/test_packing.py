@@ -76,7 +76,7 @@ def outcome(model):
     model.zero_grad()
     before, after = (model.encoding(side) for side in images(model, len(REFERENCES)))
     torch.manual_seed(3)  # IDC-PCL masks random words
-    labels = Labels(torch.tensor([1, 0, 1, 1, 0]), "")
+    labels = Labels(torch.tensor([1, 0, 1, 1, 0]), "", kinds=torch.tensor([2, 5, 2, 4, 5]))
     losses = model.losses_of(before, after, torch.tensor(REFERENCES), labels=labels)
     sum(losses.values()).backward()
     grads = {name: each.grad.clone() for name, each in model.named_parameters() if each.grad is not None}
@@ -135,7 +135,7 @@ def with_null(word_logits, tokens, difference):
 @CASES
 def test_a_beam_of_one_is_greedy_search_with_null_at_the_limit(name, variant):
     model = built(name, variant)
-    model.never = (END,)
+    model.never, model.ends = (END,), (END,)  # captions of MEDIC end with NULL, too
     model.decoder.step = often_null(model.decoder.step)
     difference = model.encode(*images(model, 3))
     with torch.inference_mode():

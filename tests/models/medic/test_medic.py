@@ -18,6 +18,7 @@ from models.medic.switches import (
     MedicSwitches,
     ScorerMedicSwitches,
 )
+from pipeline.decoding.beam_search import beam_search
 from pipeline.decoding.greedy import greedy
 from tests.reference import medic
 from tests.reference.medic import NONE, batch, labels, make
@@ -270,6 +271,7 @@ def test_a_caption_ends_at_null_and_only_unk_is_never_written():
     bias = model.decoder.vocabulary.bias
     bias[1], bias[0] = 1e6, 1e5
     assert greedy(model, model.encode(before, after)).tolist() == [[0]] * 10
+    assert beam_search(model, model.encode(before, after), 3).words.tolist() == [[0]] * 10
     bias[0], bias[2] = -1e5, 1e5
     assert (greedy(model, model.encode(before, after)) == 2).all()  # <START>, which the text leaves out
 

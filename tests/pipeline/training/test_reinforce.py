@@ -153,7 +153,7 @@ def test_every_model_has_the_phase(name, variant):
     objective = SelfCritical(constant, SETTINGS | {"baseline": "greedy", "cross_entropy": 0.1}, words)
     terms, measures = objective.names(model)
     batch = Batch(*[torch.empty(0)] * 4, parts=1, pairs=(UNCHANGED,) * B)
-    labels = Labels(torch.tensor([1, 0, 1, 1]))
+    labels = Labels(torch.tensor([1, 0, 1, 1]), kinds=torch.tensor([2, 5, 2, 4]))
     torch.manual_seed(1)
     with patch.object(objective, "reward", lambda pairs, captions: [len(text) / 9 for text in captions]):
         found = objective(model, before, after, conformance.captions(B), batch, labels)

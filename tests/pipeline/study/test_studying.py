@@ -47,7 +47,7 @@ def test_every_run_of_a_study_resolves(name):
         recipes = []
         for row in study.rows:
             everything = Params.model_validate(overlay(tree, row, dataset, name))
-            recipes.append(resolving.resolve(everything, dataset, row.model))
+            recipes.append((resolving.resolve(everything, dataset, row.model), everything.decode))
         assert len({repr(recipe) for recipe in recipes}) == len(study.rows), "two rows are the same"
 
 

@@ -22,8 +22,11 @@ TERMS = {  # name of a loss in the papers
     "judge": "distractor judging",
     "maps": "size of the attention maps",
     "entropy": "minus the weights’ entropy",
-    "con": "context consistency",
+    "con": "consistency",  # CARD's of common contexts, MEDIC's of experts
     "ind": "context independence",
+    "cls": "router of change",
+    "type": "router of the kind of change",
+    "dis": "disentangling of experts",
     "policy": "policy gradient",
 }
 MEASURED = {  # columns next to the losses -> title

@@ -67,6 +67,6 @@ def test_the_lines_below_a_table_name_the_routers_and_the_gate():
     assert not [line for line in lines if LABELLED in line]
     marked = metrics | {"scored": scored | {"gate": "label"}}
     assert [line for line in table_notes.of_metrics(marked) if line == f"warning: {LABELLED}"]
-    counts = {"distinct_captions": 1, "repetition": {"share": 1.0}, "total": {}}
+    counts = {"distinct_captions": 1, "repetition": {"share": 1.0, "without_words": 0}, "total": {}}
     assert metric_names.summary(marked | counts)["gate"] == "label"
     assert "gate" not in metric_names.summary(metrics | counts)

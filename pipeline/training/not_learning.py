@@ -1,7 +1,8 @@
-"""Signs that a training does not learn, so that a long run can be stopped early (docs/methods.md).
+"""Signs that a training does not learn, so that a long run can be stopped early.
 
-Two signs are read at each validation after a third of the iterations. Healthy runs of all models show neither
-of them that late; the latest one, SCORER on tabletop_extreme, learns from a quarter of its iterations on.
+Two signs are read at each validation after a third of the iterations (docs/methods.md, "A run that
+does not learn").
+On `tabletop_extreme`, SCORER is at chance during the first quarter of its iterations, and learns later.
 """
 
 import math

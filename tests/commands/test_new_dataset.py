@@ -24,7 +24,7 @@ def folder(tmp_path):
 
 NAMES = [f"{n}{x}.png" for n in range(3) for x in ("", "x")]
 # settings of tabletop for these models have select: truth
-OWN = ("clip", "duda", "vard", "vard_transformer", "mccformers", "card")
+OWN = ("clip", "duda", "vard", "vard_transformer", "mccformers", "card", "medic")
 
 
 def test_the_entry_and_nothing_else(folder):

@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from pipeline.captioning import PairCaptioner, sources
 from pipeline.captioning.pair_captioner import Limits, Search
 from pipeline.confidence.calibration import FILE
+from pipeline.io import content_hashes
 from pipeline.io.errors import InputError
 from pipeline.weights import trained_model
 from tests.forged import unhash
@@ -78,14 +79,19 @@ def first(change):
     return tensors(lambda found: found.update({min(found): change(found[min(found)])}))
 
 
+def hashed(record):
+    """Return a vocabulary's record with the hash of its content as it is now."""
+    others = {name: value for name, value in record.pop("hashes").items() if name != content_hashes.RECORD}
+    return content_hashes.with_hashes(record, others)
+
+
 def ids(**changes):
-    """Change ids of vocabulary.json, which has a hash of them."""
+    """Change ids of vocabulary.json, and the hash of its content."""
 
     def write(place):
         record = json.loads((place / WORDS).read_text())
-        del record["hashes"]
         record["ids"] |= changes
-        (place / WORDS).write_text(json.dumps(record))
+        (place / WORDS).write_text(json.dumps(hashed(record)))
 
     return write
 
@@ -252,9 +258,8 @@ def test_terminal_escapes_in_a_word_are_not_printed(package, capsys):
     from commands import caption
 
     words = json.loads((package / WORDS).read_text())
-    del words["hashes"]
     words["ids"] = {f"\x1b[3{n}m\x07\x9b2J" if n > 3 else word: n for word, n in words["ids"].items()}
-    (package / WORDS).write_text(json.dumps(words))
+    (package / WORDS).write_text(json.dumps(hashed(words)))
     captioner = PairCaptioner.load(package)
     sample = [str(SHIPPED.parents[1] / f"docs/sample/{name}.png") for name in ("before", "after")]
     for more in ([], ["--json", "--top", "2"]):

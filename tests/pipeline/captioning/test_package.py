@@ -37,7 +37,13 @@ STATED = {
         "references": "r.json",
         "references_sha256": "0" * 64,
     },
-    "repetition": {"pairs": 4, "distinct": 4, "commonest": "a *ball* <moved>", "share": 0.25},
+    "repetition": {
+        "pairs": 4,
+        "distinct": 4,
+        "commonest": "a *ball* <moved>",
+        "share": 0.25,
+        "without_words": 0,
+    },
     "distinct_captions": 4,
 }
 
@@ -266,7 +272,8 @@ def test_scores_of_another_seed_are_left_out_if_they_are_of_other_references(sco
         tree = json.loads((scored / RUNS / seed / "metrics.json").read_text())
         hashes = {key: value for key, value in tree.pop("hashes").items() if key != "record"}
         tree |= {"scored": scope | {"references_sha256": seed * 64}}
-        tree |= {"repetition": {"pairs": 4, "distinct": 4, "commonest": "a *ball* <moved>", "share": 0.25}}
+        repeated = {"pairs": 4, "distinct": 4, "commonest": "a *ball* <moved>", "share": 0.25}
+        tree |= {"repetition": repeated | {"without_words": 0}}
         tree |= {"distinct_captions": 4}
         (scored / RUNS / seed / "metrics.json").write_text(json.dumps(with_hashes(tree, hashes)))
         (scored / RUNS / seed / "summary.json").write_text(json.dumps(summary(tree)))

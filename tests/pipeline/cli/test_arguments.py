@@ -47,6 +47,9 @@ def test_commands_refuse_them(tmp_path, command):
         "score --captions a --references b --out a",
         "score --captions a --references b --out c --summary c",
         "score --captions a --references b --out c --per-pair b",
+        "sensitivity --pairs a --out b --figure b",
+        "sensitivity --pairs b --out c --write c --figure a",
+        "sensitivity --pairs a --write a",
     ],
 )
 def test_an_output_that_is_read_or_written_twice_is_refused(tmp_path, command):

@@ -200,6 +200,8 @@ def sentences(matrix: Matrix) -> list[str]:
 def _sentence(matrix: Matrix, metric: str) -> str:
     kept = {row.edit: (row.is_wrong, row.metrics[metric].kept) for row in matrix.rows}
     shares = {edit: (wrong, one.value) for edit, (wrong, one) in kept.items() if one is not None}
+    if not shares:
+        return f"{metric} gives the right captions no score, so nothing is known of it."
     unseen = [edit for edit, (wrong, share) in shares.items() if wrong and share >= BLIND]
     harsh = [edit for edit, (wrong, share) in shares.items() if not wrong and share < HARSH]
     least = f"keeps {BLIND:.0%} or more of its score with".replace("%", " %")

@@ -91,6 +91,7 @@ def test_tables_sentences_and_figure(scored):
     assert len(said) == len(made.metrics)
     assert "truth, free English sees every mistake; it accepts every right caption." in said
     assert all(row.edit in said[-2] for row in made.rows if row.is_wrong)
+    assert not {"sees", "accepts"} & {*said[-1].split()}  # without a score, nothing is known
     of_blind = matrix.metric_table(made, "blind")
     assert {tuple(row[3:]) for row in of_blind.rows} == {("1.00 (1.00 to 1.00)", ".50 (.50 to .50)")}
     kinds = matrix.kinds_table(made, "blind")

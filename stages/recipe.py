@@ -52,8 +52,8 @@ def main() -> None:
 def write_inputs(recipe: Recipe, arguments: argparse.Namespace) -> None:
     """Write the hashes of the run's inputs to the file --inputs.
 
-    Raises InputError if --features or an input file is missing, or if training would replace imported
-    weights that have no other copy.
+    Raises InputError if --features or an input file is missing, if training would replace imported weights
+    that have no other copy, or if it would start from its own output.
     """
     if arguments.features is None:
         raise InputError("--inputs needs --features, the folder of the dataset's stores; add it")
@@ -64,6 +64,8 @@ def write_inputs(recipe: Recipe, arguments: argparse.Namespace) -> None:
     for stage, folder in (("pretrain", pretrained), ("train", arguments.weights)):
         if folder:
             imported_weights.check_kept(folder, arguments.imported, stage)
+    if "fine_tune" in recipe.train:
+        check_start(Path(recipe.train["fine_tune"]), arguments.weights)
     imported = imported_weights.hashes(arguments.imported)
     found = {"imported": imported} if imported else pretraining_hashes(recipe, arguments)
     write_json(arguments.inputs, known | found)
@@ -96,6 +98,15 @@ def pretraining_hashes(recipe: Recipe, arguments: argparse.Namespace) -> dict[st
         remedy = f"{recipe.model} is pre-trained on it; {cub_nabirds.remedy(dataset)}"
         found[dataset] = hashed(files, remedy)
     return found
+
+
+def check_start(start: Path, weights: Path | None) -> None:
+    """Raise InputError if a run would start from its own weights, which DVC removes before the training."""
+    if weights is not None and start.resolve() == weights.resolve():
+        raise InputError(
+            f"params.yaml: train.fine_tune: {start} is the output of this run, which DVC removes first; copy "
+            "the folder to another place, and name that"
+        )
 
 
 def hashed(files: list[Path], remedy: str) -> str:

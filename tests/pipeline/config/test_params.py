@@ -152,7 +152,12 @@ def test_defaults_of_a_phase(tmp_path):
     recipe = resolving.resolve(params.load(with_published(tmp_path, own, {})), "clevr_dc", "clip4idc")
     for found in (recipe.train, recipe.adapt):
         assert (found["references"], found["compile"], found["precision"]) == (1, "off", "float32")
-        assert (found["optimiser"], found["beta2"], found["mirror"], found["shift"]) == ("adam", 0.999, False, 0)
+        assert (found["optimiser"], found["beta2"], found["mirror"], found["shift"]) == (
+            "adam",
+            0.999,
+            False,
+            0,
+        )
 
 
 @pytest.mark.parametrize(

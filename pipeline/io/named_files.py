@@ -1,6 +1,6 @@
 """The user's files and folders that params.yaml and datasets.yaml name.
 
-dvc.yaml cannot list these files. The stage "watch" writes their hashes whenever DVC runs.
+dvc.yaml cannot list these files. The stage "settings" writes their hashes whenever DVC runs.
 """
 
 from collections.abc import Iterable, Mapping

@@ -3,8 +3,8 @@
 DVC follows neither imports nor names of files in the settings. So it runs this stage always:
 
 data/code                          for each stage, a file with the hashes of the source files that it runs
-data/settings/DATASET              for each section of the dataset's settings, a file with its values, and with
-                                   the hashes of the user's files that belong to it (images, weights, ...)
+data/settings/DATASET              for each section of the dataset's settings, a file with its values, and
+                                   with the hashes of the user's files that belong to it (images, weights)
 data/settings/pretraining-DATASET  for each stage, the hashes of the files of CUB or NABirds
 
 In a copy of the repository for an experiment, the stage also checks that the experiment can end.

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.config import params
-from pipeline.config.layers import flat
+from pipeline.config.params import flat
 from pipeline.config.recipe_file import Recipe
 from pipeline.config.resolving import DEFAULT, ENTRY, WEIGHT, layers, origin
 from pipeline.io.inputs import read_yaml

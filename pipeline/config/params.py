@@ -1,5 +1,6 @@
 """Contents of params.yaml as immutable, typed objects. Unknown keys and wrong types raise an error."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
@@ -29,7 +30,6 @@ from pipeline.config.dataset_params import (
     Variation,
     Weight,
 )
-from pipeline.config.layers import merged
 from pipeline.io.errors import InputError
 from pipeline.io.inputs import read_yaml
 from pipeline.io.records import first_fault
@@ -305,3 +305,35 @@ def _with_like(entries: dict[Any, Any], name: Any, path: str | Path) -> Any:
         raise InputError(f"{path}: dataset.{name}.like must name one of {names}, not {entry['like']!r}")
     shared = {key: value for key, value in like.items() if key != "prepare"}
     return merged(shared, {key: value for key, value in entry.items() if key != "like"})
+
+
+def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge nested mappings, from the lowest layer to the highest, into a new mapping."""
+    result: dict[str, Any] = {}
+    for layer in layers:
+        for key, value in layer.items():
+            below = result.get(key)
+            nested = isinstance(value, Mapping)
+            result[key] = merged(below if isinstance(below, Mapping) else {}, value) if nested else value
+    return result
+
+
+def without_nulls(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return nested mappings without their nulls: a key whose value is null names nothing."""
+    return {
+        key: without_nulls(value) if isinstance(value, Mapping) else value
+        for key, value in values.items()
+        if value is not None
+    }
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return dotted key -> value for all values in nested mappings. An empty mapping counts as a value."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        found |= (
+            flat(value, f"{prefix}{key}.")
+            if isinstance(value, Mapping) and value
+            else {prefix + str(key): value}
+        )
+    return found

@@ -23,7 +23,7 @@ from models.common.entry import Entry
 from models.common.grid_embedding import Sizes
 from pipeline.config import params
 from pipeline.config.dataset_params import PHASES, SELECT, WITH_SCENES, Dataset, DatasetTrain
-from pipeline.config.layers import flat, merged, without_nulls
+from pipeline.config.params import flat, merged, without_nulls
 from pipeline.config.recipe_file import Recipe, set_in, size_names, switches_of
 from pipeline.config.store_contents import PIXELS, pixel_spec, spec
 from pipeline.io import source_code

@@ -5,7 +5,7 @@ from typing import Any, Final, Literal
 
 from pipeline.config import params
 from pipeline.config.dataset_params import Dataset, Resize, Side, Size, Stride
-from pipeline.config.layers import merged, without_nulls
+from pipeline.config.params import merged, without_nulls
 from pipeline.io.errors import InputError
 
 # inputs of models: the backbone's feature grid, or the image's pixels. Each input has its own store

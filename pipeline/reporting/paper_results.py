@@ -13,8 +13,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from models import MODELS
 from pipeline.config.dataset_params import Count, Dataset, Name, Positive, Strict
-from pipeline.config.layers import merged
-from pipeline.config.params import Params
+from pipeline.config.params import Params, merged
 from pipeline.config.resolving import layers
 from pipeline.config.store_contents import pixel_spec, spec
 from pipeline.io.errors import InputError

@@ -23,8 +23,7 @@ import models
 from models.common import switches
 from pipeline.config import resolving
 from pipeline.config.dataset_params import PHASES, Name, Positive, Strict
-from pipeline.config.layers import flat, merged
-from pipeline.config.params import Params
+from pipeline.config.params import Params, flat, merged
 from pipeline.io.errors import InputError
 from pipeline.io.inputs import read_yaml
 from pipeline.io.records import all_faults, checked

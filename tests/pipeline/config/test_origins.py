@@ -4,7 +4,7 @@ import pytest
 
 from models import MODELS
 from pipeline.config import origins, params, resolving
-from pipeline.config.layers import flat
+from pipeline.config.params import flat
 from pipeline.io.inputs import read_yaml
 from tests import project_params
 from tests.running import refuse, succeed

@@ -1,4 +1,4 @@
-"""Print the settings of a run's training. For each setting, print the file and key that it comes from.
+"""Print the settings of a run's training. For each setting, print the layer that its value comes from.
 
 python -m commands.show_settings tabletop scorer_cbr
 """
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from commands import run
 from pipeline.cli.arguments import new_parser, parsed, word
-from pipeline.config import params, resolving
+from pipeline.config import origins, params, resolving
 
 
 def main() -> None:
@@ -19,7 +19,7 @@ def main() -> None:
     arguments = parsed(parser)
     path = Path("params.yaml")
     recipe = resolving.resolve(params.load(path), arguments.dataset, arguments.model)
-    rows = [(key, json.dumps(value), origin) for key, value, origin in resolving.settings(path, recipe)]
+    rows = [(key, json.dumps(value), origin) for key, value, origin in origins.settings(path, recipe)]
     widths = [max(len(row[column]) for row in rows) for column in range(2)]
     for key, value, origin in rows:
         print(f"{key:<{widths[0]}}  {value:<{widths[1]}}  {origin}")

@@ -1,10 +1,10 @@
 """All models, by name.
 
-To add a model, write a module with an Entry, add the Entry to MODELS, and add the settings to params.yaml.
+To add a model, write a module with an Entry, add the Entry to MODELS, and its settings to params.yaml.
 """
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, get_origin
 
 from models.card import model as card
@@ -72,11 +72,25 @@ def build(name: str, sizes: DataSizes, settings: Mapping[str, Any], phase: str |
     declaration = entry if phase is None else entry.phase(phase)
     if declaration is None:
         raise ValueError(f"{name!r} has no pre-training phase {phase!r}")
-    parameters = inspect.signature(declaration.build).parameters.values()
-    types = {p.name: p.annotation for p in parameters if p.kind is p.KEYWORD_ONLY}
     arguments = {key: value for key, value in settings.items() if key not in SHARED}
-    _check(f"model.{name}", types, arguments)
+    _check(f"model.{name}", _types(declaration.build), arguments)
     return declaration.build(sizes, switches_of(name, settings), **arguments)
+
+
+def settings_of(name: str) -> list[str]:
+    """Return the names of a model's settings, in the order in which its build function has them."""
+    return [*SHARED, *_types(entry_of(name).build)]
+
+
+def check(name: str, settings: Mapping[str, Any]) -> None:
+    """Raise ValueError if a setting of a model is missing, is unknown, or has a wrong type."""
+    types = _types(entry_of(name).build)
+    _check(f"model.{name}", types, {key: value for key, value in settings.items() if key not in SHARED})
+
+
+def _types(build: Callable[..., Any]) -> dict[str, Any]:
+    parameters = inspect.signature(build).parameters.values()
+    return {each.name: each.annotation for each in parameters if each.kind is each.KEYWORD_ONLY}
 
 
 def switches_of(name: str, settings: Mapping[str, Any]) -> Any:

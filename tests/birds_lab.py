@@ -11,7 +11,7 @@ from pipeline.text import vocabularies
 from tests.birds import COLOURS, make_birds
 from tests.running import set_params, succeed
 
-BIRDS, OWN = "birds_to_words", "dataset__birds_to_words__own__idc_pcl"
+BIRDS, OWN = "birds_to_words", "dataset__birds_to_words__models__idc_pcl"
 TINY = {
     **{f"{OWN}__{phase}__iterations": 4 for phase in ("images", "pretrain")},
     **{f"{OWN}__{phase}__validate_every": 2 for phase in ("images", "pretrain")},

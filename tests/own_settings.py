@@ -7,7 +7,7 @@ from pipeline.training import phases
 from pipeline.training.phases import OtherInputs
 
 # models of SCORER and DIRL, and their baselines
-GRID_MODELS = [name for name, entry in MODELS.items() if entry.own is None]
+GRID_MODELS = [name for name, entry in MODELS.items() if entry.family is None]
 # tensors without a gradient, because a subtraction cancels them
 CANCELLED = {"subtraction": {"encoding.project.bias", "encoding.column.weight", "encoding.row.weight"}}
 LEARNS = f"no gradient reaches these: if none is to, enter them in CANCELLED of {__file__}"

@@ -41,7 +41,7 @@ def tree(**changes: Any) -> dict[str, Any]:
         *parents, last = path.split("__")
         branch = found
         for key in parents:
-            branch = branch[key]
+            branch = branch.setdefault(key, {})
         branch[last] = value
     return found
 

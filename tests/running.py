@@ -70,6 +70,6 @@ def set_params(folder, **changes):
         "dataset__tabletop__features__stride": 16,  # 4 x 4 cells of such small images
         # synthetic images have no scenes
         "dataset__tabletop__train__select": "CIDEr-D",
-        "dataset__tabletop__own__clip__train__select": "CIDEr-D",
+        "dataset__tabletop__models__clip__train__select": "CIDEr-D",
     }
     project_params.write(folder, **(small | changes))

@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 
 from commands import study
-from models.common.captioner import Captioner
-from pipeline.config import recipe_file, resolving
-from pipeline.config.recipe_file import Recipe
+from pipeline.config import resolving
 from pipeline.datasets import manifest
 from pipeline.datasets.manifest import Manifest
 from pipeline.datasets.schema import Pair, write_pairs
@@ -53,21 +51,11 @@ rows:
 
 
 CODE_OF = cache(resolving.code_of)
-BARE: dict[str, Captioner] = {}
-
-
-def bare_once(recipe: Recipe, shape: tuple[int, int, int], phase: str | None = None) -> Captioner:
-    """Build each model without tensor values once; the key has everything that `bare` depends on."""
-    key = repr((recipe.model, recipe.settings, recipe.sizes, shape, phase))
-    if key not in BARE:
-        BARE[key] = recipe_file.bare(recipe, shape, phase)
-    return BARE[key]
 
 
 def make_models_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hash the files of a model and build it once for all tests of a process."""
+    """Hash the files of a model once for all tests of a process."""
     monkeypatch.setattr(resolving, "code_of", CODE_OF)
-    monkeypatch.setattr(resolving, "bare", bare_once)
 
 
 def make_repository(root: Path, studies: dict[str, str] | None = None) -> Path:

@@ -67,12 +67,12 @@ def test_a_stage_depends_on_the_code_that_it_runs(name):
     if STAGES[name].get("always_changed"):
         return
     code = [dep for dep in STAGES[name]["deps"] if dep.startswith((*PACKAGES, "data/code"))]
-    assert code == (sorted(PACKAGES[:3]) if name == "settings" else [f"data/code/{script(name)}.json"])
+    assert code == [f"data/code/{script(name)}.json"]
 
 
 def test_only_the_stage_without_dependencies_always_runs():
-    assert [name for name in STAGES if STAGES[name].get("always_changed")] == ["watch"]
-    assert [name for name in STAGES if "deps" not in STAGES[name]] == ["watch"]
+    assert [name for name in STAGES if STAGES[name].get("always_changed")] == ["settings"]
+    assert [name for name in STAGES if "deps" not in STAGES[name]] == ["settings"]
 
 
 def test_stages_that_get_their_model_from_a_recipe_depend_on_the_recipe():

@@ -18,7 +18,7 @@ from models.common.captioner import NEVER, Aligned, Captioner, Regulariser, init
 from models.common.decoder import CaptionDecoder
 from models.common.decoder_protocol import Words
 from models.common.distributed_batch import join_processes, processes
-from models.common.entry import Entry
+from models.common.entry import PLAIN, Entry
 from models.common.grid_embedding import GridEmbedding, TransformerSizes
 from models.common.packing import NULL
 from models.initialisation.counterpart_weights import CONTENT_SCALE, copy_counterpart, grid_places, scale_down
@@ -54,6 +54,8 @@ class CardSwitches:
     first_weights: Literal["program", "counterpart"] = "program"
 
 
+# value of the switch `terms` -> loss terms that the model lacks
+LEFT_OUT = {"both": (), "consistency": ("ind",), "independence": ("con",), "none": ("con", "ind")}
 RELEASED = CardSwitches(common_exchange="sequential", null_row="drawn", barred="unknown")
 
 
@@ -203,8 +205,7 @@ def kernel(x: Tensor) -> Tensor:
 def card(sizes: TransformerSizes, switches: CardSwitches, *, dropout: float, temperature: float) -> Captioner:
     """Build CARD. `temperature` is the initial value of the learned temperature in the loss L_con."""
     terms: dict[str, Regulariser] = {"con": Consistency(temperature), "ind": Independence()}
-    left_out = {"both": (), "consistency": ("ind",), "independence": ("con",), "none": ("con", "ind")}
-    for name in left_out[switches.terms]:
+    for name in LEFT_OUT[switches.terms]:
         del terms[name]
     difference = Distilling(sizes, switches, dropout)
     decoder = CaptionDecoder(sizes, dropout)
@@ -256,4 +257,16 @@ def compare(project: nn.Conv2d, difference: Distilling, sizes: TransformerSizes)
 
 
 SWITCHES = frozenset(field.name for field in fields(CardSwitches))
-CARD = Entry(card, RELEASED, SWITCHES, TransformerSizes, "card", loss={"con": 0.001, "ind": 0.001})
+CARD = Entry(
+    card,
+    RELEASED,
+    SWITCHES,
+    TransformerSizes,
+    "card",
+    layer={
+        "settings": {"temperature": 0.07},
+        "loss": {"lambda_con": 0.001, "lambda_ind": 0.001},
+        "train": PLAIN,
+    },
+    left_out=lambda switches, settings: LEFT_OUT[switches.terms],
+)

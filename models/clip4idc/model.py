@@ -17,7 +17,7 @@ from models.clip4idc.encoders import RELEASED, ClipSizes, ClipSwitches, ImageEnc
 from models.clip4idc.pair_encoders import JointEncoder, PairEncoder, SeparateEncoder, class_maps
 from models.common.captioner import Captioner, Difference
 from models.common.distributed_batch import join_processes, process_slice, processes
-from models.common.entry import GRID, PIXELS, EarlierPhase, Entry
+from models.common.entry import GRID, PIXELS, PLAIN, EarlierPhase, Entry, Layer
 from models.common.trainable import Group, Labels, Retrieves, Trainable
 from models.initialisation import clip4idc as initialisation
 
@@ -269,8 +269,28 @@ def reads(switches: ClipSwitches) -> str:
 
 
 ENCODERS = frozenset(("frozen", "memory", "words", "patches", "first_weights"))
-CLIP_FT = Entry(clip_ft, RELEASED, ENCODERS, ClipSizes, "clip", reads)
-NO_ADAPT = Entry(no_adapt, RELEASED, ENCODERS | {"joint_norm"}, ClipSizes, "clip", reads)
+PUBLISHED = {"learning_rate": 1e-4, "schedule": "constant"}
+LAYER: Layer = {
+    "settings": {"dropout": 0.1, "coef_lr": 0.001, "temperature": 0.01},
+    "sizes": {
+        "patch": 32,
+        "width": 768,
+        "heads": 12,
+        "intra": 9,
+        "inter": 3,
+        "text_width": 512,
+        "text_heads": 8,
+        "text_layers": 12,
+        "context": 77,
+        "joint": 512,
+        "caption_heads": 8,
+        "caption_layers": 3,
+    },
+    "adapt": PUBLISHED | {"batch": 128},
+    "train": PLAIN | PUBLISHED | {"batch": 16},
+}
+CLIP_FT = Entry(clip_ft, RELEASED, ENCODERS, ClipSizes, "clip", reads, layer=LAYER)
+NO_ADAPT = Entry(no_adapt, RELEASED, ENCODERS | {"joint_norm"}, ClipSizes, "clip", reads, layer=LAYER)
 CLIP4IDC = Entry(
     clip4idc,
     RELEASED,
@@ -280,4 +300,5 @@ CLIP4IDC = Entry(
     reads,
     phases=(EarlierPhase("adapt", Retrieval, "retrieval"),),
     captioning=("memory", "words"),
+    layer=LAYER,
 )

@@ -278,7 +278,7 @@ class DynamicCaptioner(Captioner):
         }
 
 
-LOSS = {"maps": 2.5e-3, "entropy": 1e-4}  # default weights of the loss terms
+LOSS = {"lambda_maps": 2.5e-3, "lambda_entropy": 1e-4}  # weights of the loss terms
 
 
 def map_size(difference: Attended, changed: Tensor) -> Tensor:

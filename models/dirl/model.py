@@ -145,7 +145,12 @@ def dirl(sizes: Sizes, switches: Switches, *, dropout: float, alpha: float) -> C
 INTERACTION = DECODER | {"attention_dropout", "shared", "fusion_norm", "fusion_dropout"}
 CORRELATION = frozenset(("center", "terms"))
 TRANSFORMER = Entry(transformer, RELEASED_DIRL, INTERACTION)
-DIRL = Entry(dirl, RELEASED_DIRL, INTERACTION | CORRELATION)
+DIRL = Entry(
+    dirl,
+    RELEASED_DIRL,
+    INTERACTION | CORRELATION,
+    layer={"settings": {"alpha": 0.003}, "loss": {"lambda_dirl": None}},
+)
 
 
 class CrossModalContrast(Regulariser):
@@ -227,5 +232,18 @@ def _captioner(sizes: Sizes, switches: Switches, terms: Terms, dropout: float) -
 
 
 CONTRAST = frozenset(("temperature", "streams", "pooled", "directions", "ccr_layers"))
-CCR = Entry(ccr, RELEASED_DIRL, INTERACTION | CONTRAST)
-DIRL_CCR = Entry(dirl_ccr, RELEASED_DIRL, INTERACTION | CORRELATION | CONTRAST)
+CCR = Entry(
+    ccr,
+    RELEASED_DIRL,
+    INTERACTION | CONTRAST,
+    layer={"settings": {"temperature": 0.5}, "loss": {"lambda_ccr": None}},
+)
+DIRL_CCR = Entry(
+    dirl_ccr,
+    RELEASED_DIRL,
+    INTERACTION | CORRELATION | CONTRAST,
+    layer={
+        "settings": {"alpha": 0.003, "temperature": 0.5},
+        "loss": {"lambda_dirl": None, "lambda_ccr": None},
+    },
+)

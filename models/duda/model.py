@@ -20,7 +20,7 @@ from models.common.dynamic_speaker import (
     SpeakerSwitches,
     attended,
 )
-from models.common.entry import Entry
+from models.common.entry import PLAIN, Entry
 from models.common.grid_embedding import GridCells
 from models.initialisation.counterpart_weights import OUTPUT_SCALE
 
@@ -79,4 +79,16 @@ def duda(sizes: SpeakerSizes, switches: SpeakerSwitches, *, dropout: float) -> C
 
 
 SWITCHES = frozenset(("coordinates", "pooled", "barred", "first_weights"))
-DUDA = Entry(duda, RELEASED, SWITCHES, SpeakerSizes, "duda", loss=LOSS)
+DUDA = Entry(
+    duda,
+    RELEASED,
+    SWITCHES,
+    SpeakerSizes,
+    "duda",
+    layer={
+        "settings": {"dropout": 0.5},
+        "sizes": {"maps": 128, "hidden": 512, "word_width": 300},
+        "loss": LOSS,
+        "train": PLAIN | {"learning_rate": 1e-3, "schedule": "constant"},
+    },
+)

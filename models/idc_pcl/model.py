@@ -10,6 +10,7 @@ vocabulary; C: feature channels; N: cells of an image; M = 2(N + 1): image token
 h: heads; d = D/h.
 """
 
+from collections.abc import Mapping
 from dataclasses import fields
 from functools import partial
 from typing import Any, Literal
@@ -23,12 +24,12 @@ from models.common.captioner import NEVER, Captioner
 from models.common.decoder import Past, TransformerState
 from models.common.decoder_protocol import Difference, NextWord, Unweighed, Words
 from models.common.distributed_batch import total
-from models.common.entry import EarlierPhase, Entry
+from models.common.entry import PLAIN, EarlierPhase, Entry, Layer
 from models.common.grid_embedding import GridCells
 from models.common.packing import NULL, up_to_last
 from models.common.trainable import Labels
 from models.idc_pcl.network import Network, rates, word_attention
-from models.idc_pcl.pretraining import Pretraining, masked_words
+from models.idc_pcl.pretraining import Pretraining, masked_words, tasks_of
 from models.idc_pcl.switches import RELEASED, PclSizes, PclSwitches
 
 
@@ -196,7 +197,7 @@ def build(
 
 
 def no_pretraining(
-    sizes: PclSizes, switches: PclSwitches, *, dropout: float, masked_words_captioning: float, coef_lr: float
+    sizes: PclSizes, switches: PclSwitches, *, dropout: float, coef_lr: float, masked_words_captioning: float
 ) -> Captioner:
     """Build the captioner for training without pretraining (Table 3)."""
     return MaskedCaptioner(sizes, switches, dropout, masked_words_captioning, coef_lr)
@@ -219,7 +220,38 @@ def uses_cub(switches: PclSwitches) -> bool:
 # switches that concern only pretraining
 EARLIER = frozenset(("padding", "mvcl_negatives", "idle_gradients", "tasks", "extra_data"))
 EVERY = frozenset(field.name for field in fields(PclSwitches))
-NO_PRETRAINING = Entry(no_pretraining, RELEASED, EVERY - EARLIER, PclSizes, "idc_pcl", fills=special_tokens)
+LAYER: Layer = {
+    "settings": {
+        "dropout": 0.2,
+        "masked_words": 0.15,
+        "masked_words_captioning": 0.15,
+        "masked_cells": 0.15,
+        "coef_lr": 1.0,
+        "tau1": 1.0,
+        "tau2": 1.0,
+    },
+    "sizes": {"width": 512, "heads": 8, "single": 1, "pair": 1, "pool": 2},
+    "loss": {"lambda_judge": None},
+    "images": {"learning_rate": 1e-4, "schedule": "noam"},
+    "pretrain": {"learning_rate": 1e-4, "schedule": "noam"},
+    "train": PLAIN | {"learning_rate": 3e-5, "schedule": "halves"},
+}
+
+
+def left_out(switches: PclSwitches, settings: Mapping[str, Any]) -> tuple[str, ...]:
+    return () if switches.distractor_judging else ("judge",)
+
+
+NO_PRETRAINING = Entry(
+    no_pretraining,
+    RELEASED,
+    EVERY - EARLIER,
+    PclSizes,
+    "idc_pcl",
+    fills=special_tokens,
+    layer=LAYER,
+    left_out=left_out,
+)
 IDC_PCL = Entry(
     partial(build, "captioning"),
     RELEASED,
@@ -227,9 +259,13 @@ IDC_PCL = Entry(
     PclSizes,
     "idc_pcl",
     phases=(
-        EarlierPhase("images", partial(build, "images"), "tasks", uses_cub, "cub"),
-        EarlierPhase("pretrain", partial(build, "pretrain"), "tasks"),
+        EarlierPhase(
+            "images", partial(build, "images"), "tasks", uses_cub, "cub", partial(tasks_of, single=True)
+        ),
+        EarlierPhase("pretrain", partial(build, "pretrain"), "tasks", tasks=tasks_of),
     ),
     captioning=("reduction", "distractor_judging", "barred"),
     fills=special_tokens,
+    layer=LAYER,
+    left_out=left_out,
 )

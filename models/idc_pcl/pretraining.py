@@ -28,6 +28,14 @@ MEASURES = {
     "fda": ("fda_accuracy_change", "fda_accuracy_no_change"),
     "class_pairs": ("class_accuracy", "same_accuracy"),
 }
+
+
+def tasks_of(switches: PclSwitches, single: bool = False) -> tuple[str, ...]:
+    """Return the names of the tasks of a pre-training; `single`: on single images, which have no class."""
+    has_classes = "nabirds" in switches.extra_data and not single
+    return TASKS[switches.tasks] + (("class_pairs",) if has_classes else ())
+
+
 CLASSES = 555  # number of classes of NABirds
 MARGIN = 0.4  # a cosine up to this value is not penalised for images of different classes
 
@@ -119,9 +127,7 @@ class Pretraining(Trainable):
         self.groups = rates(coef)
         self.single = single  # CUB: a pair is one image, which is passed as `before`
         self.takes = {"difference.": "difference.", "cell_head.": "cell_head."}  # if there was a phase on CUB
-        self.terms: tuple[str, ...] = TASKS[switches.tasks]
-        if "nabirds" in switches.extra_data and not single:
-            self.terms += ("class_pairs",)
+        self.terms = tasks_of(switches, single)
         self.measures = tuple(name for task in self.terms for name in MEASURES[task])
         self.zero_idle = switches.idle_gradients == "zero"
         self.encoding = GridCells(pool=sizes.pool)

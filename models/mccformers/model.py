@@ -21,7 +21,7 @@ from models.common.captioner import (
     oppose_halves,
 )
 from models.common.decoder import CaptionDecoder
-from models.common.entry import Entry
+from models.common.entry import PLAIN, Entry, Layer
 from models.common.grid_embedding import DataSizes, GridEmbedding, TransformerSizes
 from models.initialisation.counterpart_weights import CONTENT_SCALE, line_places, scale_block
 
@@ -239,5 +239,10 @@ def mccformers_s(
 
 
 SWITCHES = frozenset(field.name for field in fields(MccSwitches))
-MCCFORMERS_D = Entry(mccformers_d, RELEASED, SWITCHES, MccSizes, "mccformers")
-MCCFORMERS_S = Entry(mccformers_s, RELEASED, SWITCHES, MccSizes, "mccformers")
+LAYER: Layer = {
+    "settings": {"dropout": 0.5, "default_dropout": 0.1},
+    "sizes": {"heads": 4, "layers": 2},
+    "train": PLAIN | {"learning_rate": 1e-4, "schedule": "constant"},
+}
+MCCFORMERS_D = Entry(mccformers_d, RELEASED, SWITCHES, MccSizes, "mccformers", layer=LAYER)
+MCCFORMERS_S = Entry(mccformers_s, RELEASED, SWITCHES, MccSizes, "mccformers", layer=LAYER)

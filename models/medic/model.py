@@ -6,7 +6,7 @@ kinds of change answer (routing.py). The caption decoder reads the features toge
 The equations are in docs/methods.md, "MEDIC". B: pairs; N: cells of an image; D: width; K: kinds of change.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,7 +24,7 @@ from models.common.captioner import (
     initialise_xavier,
 )
 from models.common.decoder import CaptionDecoder
-from models.common.entry import Entry
+from models.common.entry import Entry, Layer
 from models.common.grid_embedding import GridEmbedding
 from models.common.packing import END, NULL
 from models.common.switches import RELEASED_DIRL
@@ -162,12 +162,19 @@ class MedicCaptioner(Captioner):
 
 def terms_of(switches: MedicSwitches, experts: tuple[str, ...]) -> dict[str, Regulariser]:
     """Return MEDIC's loss terms by name."""
-    terms: dict[str, Regulariser] = {"cls": ChangeClassification()}
-    if switches.routers == "one" or NO_CHANGE not in experts:
-        terms = {}
+    terms: dict[str, Regulariser] = {"cls": ChangeClassification()} if has_cls(switches, experts) else {}
     terms["type"] = KindClassification(switches)
     terms["con"] = Consistency(switches, experts)
     return terms | {"dis": Disentangling(switches)}
+
+
+def has_cls(switches: MedicSwitches, experts: tuple[str, ...]) -> bool:
+    """Return True if the model has a router of change, which L_cls trains."""
+    return switches.routers != "one" and NO_CHANGE in experts
+
+
+def left_out(switches: MedicSwitches, settings: Mapping[str, Any]) -> tuple[str, ...]:
+    return () if has_cls(switches, experts_of(settings["kinds"], switches)) else ("cls",)
 
 
 def dirl_medic(
@@ -289,13 +296,34 @@ def scorer_medic(
 
 
 # [M] gives 0.1, 0.01 and 0.1 for all datasets; DIRL's two terms have the same weights on all datasets
-WEIGHTS = {"cls": 0.1, "type": 0.1, "con": 0.01, "dis": 0.1}
+WEIGHTS = {"lambda_cls": 0.1, "lambda_type": 0.1, "lambda_con": 0.01, "lambda_dis": 0.1}
+
+
+def layer_of(settings: Mapping[str, float], loss: Mapping[str, float | None]) -> Layer:
+    """Return the layer of a model with MEDIC; `settings` and `loss` are those of the other paper."""
+    return {
+        "settings": {**settings, "kinds": [*KINDS]},
+        "sizes": {"router": 512, "slots": 100},
+        "loss": {**loss, **WEIGHTS},
+        "train": {"schedule": "poly", "precision": "auto", "compile": "off"},
+    }
+
+
 DIRL_MEDIC = Entry(
     dirl_medic,
     RELEASED_DIRL_MEDIC,
     OF_DIRL_MEDIC,
     MedicSizes,
     "medic",
-    loss=WEIGHTS | {"dirl": 0.03, "ccr": 0.05},
+    layer=layer_of({"alpha": 0.003, "temperature": 0.5}, {"lambda_dirl": 0.03, "lambda_ccr": 0.05}),
+    left_out=left_out,
 )
-SCORER_MEDIC = Entry(scorer_medic, RELEASED_SCORER_MEDIC, OF_SCORER_MEDIC, MedicSizes, "medic", loss=WEIGHTS)
+SCORER_MEDIC = Entry(
+    scorer_medic,
+    RELEASED_SCORER_MEDIC,
+    OF_SCORER_MEDIC,
+    MedicSizes,
+    "medic",
+    layer=layer_of({"temperature": 0.5}, {"lambda_cv": None, "lambda_cbr": None}),
+    left_out=left_out,
+)

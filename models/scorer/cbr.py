@@ -18,7 +18,7 @@ from models.common.distributed_batch import join_processes, process_slice
 from models.common.entry import Entry
 from models.common.switches import RELEASED, Mtm, Switches
 from models.kernels.matching import Contrast, matching
-from models.scorer.model import RECONSTRUCTION, VIEWS, between_views, captioner
+from models.scorer.model import RECONSTRUCTION, TEMPERATURE, VIEWS, between_views, captioner
 
 
 class CellMap(nn.Linear):
@@ -153,5 +153,15 @@ def scorer_cbr(sizes: Sizes, switches: Switches, *, dropout: float, temperature:
 
 
 REASONING = frozenset(("mtm", "temperature", "sentence", "reverse", "cbr_bias", "train_cbr"))
-RR_CBR = Entry(rr_cbr, RELEASED, RECONSTRUCTION | REASONING)
-SCORER_CBR = Entry(scorer_cbr, RELEASED, RECONSTRUCTION | VIEWS | REASONING)
+RR_CBR = Entry(
+    rr_cbr,
+    RELEASED,
+    RECONSTRUCTION | REASONING,
+    layer={"settings": TEMPERATURE, "loss": {"lambda_cbr": None}},
+)
+SCORER_CBR = Entry(
+    scorer_cbr,
+    RELEASED,
+    RECONSTRUCTION | VIEWS | REASONING,
+    layer={"settings": TEMPERATURE, "loss": {"lambda_cv": None, "lambda_cbr": None}},
+)

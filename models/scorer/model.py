@@ -161,5 +161,11 @@ def scorer(sizes: Sizes, switches: Switches, *, dropout: float, temperature: flo
 
 RECONSTRUCTION = DECODER | {"attention_dropout", "fusion", "fusion_dropout"}
 VIEWS = frozenset(("mtm", "contrast", "temperature"))
+TEMPERATURE = {"temperature": 0.5}
 RR = Entry(rr, RELEASED, RECONSTRUCTION)
-SCORER = Entry(scorer, RELEASED, RECONSTRUCTION | VIEWS)
+SCORER = Entry(
+    scorer,
+    RELEASED,
+    RECONSTRUCTION | VIEWS,
+    layer={"settings": TEMPERATURE, "loss": {"lambda_cv": None}},
+)

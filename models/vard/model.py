@@ -27,7 +27,7 @@ from models.common.dynamic_speaker import (
     SpeakerSwitches,
     attended,
 )
-from models.common.entry import Entry
+from models.common.entry import PLAIN, Entry
 from models.common.grid_embedding import GridCells, TransformerSizes
 from models.initialisation.counterpart_weights import CONTENT_SCALE, OUTPUT_SCALE, scale_down
 
@@ -231,8 +231,26 @@ def vard_transformer(sizes: TransformerSizes, switches: SpeakerSwitches, *, drop
 
 
 SWITCHES = frozenset(("coordinates", "pooled", "barred", "first_weights"))
-VARD = Entry(vard, RELEASED, SWITCHES, VardSizes, "vard", loss=LOSS)
+VARD = Entry(
+    vard,
+    RELEASED,
+    SWITCHES,
+    VardSizes,
+    "vard",
+    layer={
+        "settings": {"dropout": 0.5},
+        "sizes": {"maps": 128, "hidden": 512, "word_width": 300, "width": 256, "heads": 4},
+        "loss": LOSS,
+        "train": PLAIN | {"learning_rate": 1e-3, "schedule": "constant"},
+    },
+)
 TRANSFORMER_SWITCHES = frozenset(("coordinates", "first_weights"))
 VARD_TRANSFORMER = Entry(
-    vard_transformer, RELEASED, TRANSFORMER_SWITCHES, TransformerSizes, "vard_transformer"
+    vard_transformer,
+    RELEASED,
+    TRANSFORMER_SWITCHES,
+    TransformerSizes,
+    "vard_transformer",
+    # depth, learning rate and dropout are the dataset's (SCORER's), because none are published
+    layer={"sizes": {"width": 256, "heads": 4}, "train": PLAIN},
 )

@@ -145,11 +145,9 @@ class DatasetTrain(Strict):
 
 
 class PhaseSettings(DatasetTrain):
-    """Settings of one training phase, for a group of models that has its own settings for a dataset.
+    """Settings of a training phase of a model that belongs to a family (Entry.family).
 
-    The key is `dataset.<name>.own.<group>.<phase>`, for example `dataset.tabletop.own.clip.train`. The
-    phases are adapt, images, pretrain and train. Models that belong to no group have the dataset's
-    settings `train` (class DatasetTrain).
+    The phases are adapt, images, pretrain and train. Other models have the fewer settings of DatasetTrain.
     """
 
     references: References = 1
@@ -217,23 +215,41 @@ class ImagePretrain(Pretrain):
     max_tokens: Tokens
 
 
-class OwnSettings(Strict):
-    """Settings of a dataset for a group of models (dataset.<name>.own.<group>).
+PHASES: dict[str, type[PhaseSettings]] = {
+    "adapt": PhaseSettings,
+    "images": ImagePretrain,  # before `pretrain`, if extra_data contains cub
+    "pretrain": Pretrain,
+    "train": PhaseSettings,
+}
 
-    `sizes`, `settings` and `train` replace the dataset's keys of the same names. `loss` replaces single
-    weights of the dataset's `loss`. `adapt`, `images` and `pretrain` are pre-training phases. `start` is the
-    file of CLIP's weights for the initialisation.
+
+class ModelLayer(Strict):
+    """Layer of settings of a dataset for a model or a family (dataset.<name>.models.<model or family>).
+
+    A key overrides the same key of the dataset, and of the model's own layer (Entry.layer). `adapt`,
+    `images`, `pretrain` and `train` are training phases. `start` is the file of CLIP's weights for the
+    initialisation. The values are checked when all layers are merged (resolving.py).
     """
 
-    sizes: dict[str, int]  # checked by Recipe and by the model
+    settings: dict[str, Any] = {}
+    sizes: dict[str, int] = {}
+    loss: dict[str, Weight] = {}
+    adapt: dict[str, Any] = {}
+    images: dict[str, Any] = {}
+    pretrain: dict[str, Any] = {}
+    train: dict[str, Any] = {}
     # file of CLIP's weights that commands.import_clip wrote
     start: Annotated[str, Field(min_length=1)] | None = None
-    settings: dict[str, Any] = {}  # for settings that are null in `model`, and switches that `model` lacks
-    loss: dict[str, Weight] = {}
-    adapt: PhaseSettings | None = None
-    images: ImagePretrain | None = None  # before `pretrain`, if extra_data contains cub
-    pretrain: Pretrain | None = None
-    train: PhaseSettings
+
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        for phase, settings in PHASES.items():
+            for name in getattr(self, phase):
+                if name not in settings.model_fields:
+                    raise ValueError(
+                        f"unknown key {phase}.{name}; there are {', '.join(settings.model_fields)}"
+                    )
+        return self
 
 
 class Dataset(Strict):
@@ -242,36 +258,9 @@ class Dataset(Strict):
     text: DatasetText
     loss: dict[str, Weight]
     train: DatasetTrain
-    sizes: dict[str, int]  # of SCORER, DIRL and their baselines, checked by Recipe
-    # for settings that are null in `model`, if the model has no entry in `own`; 0.1 is SCORER's and DIRL's
-    settings: dict[str, Any] = {"dropout": 0.1}
-    own: dict[Name, OwnSettings] = {}
-    model: dict[Name, dict[str, Any]] = {}  # overrides the global `model` for this dataset
-
-
-PHASES = ("adapt", "images", "pretrain", "train")
-DEFAULTS = {
-    name: [] if field.default == () else field.default
-    for name, field in PhaseSettings.model_fields.items()
-    if not field.is_required()
-}
-
-
-def with_defaults(entry: Any) -> Any:
-    """Return the settings of a dataset, with the default of each missing key in its section `own`.
-
-    The section `own` has the settings of training phases (adapt, images, pretrain, train) for groups of
-    models. Defaults are added because a study can vary only keys that exist. Settings without `own` are
-    returned unchanged.
-    """
-    if not isinstance(entry, dict) or not isinstance(entry.get("own"), dict):
-        return entry
-    completed = dict(entry["own"])
-    for name, settings in entry["own"].items():
-        for phase in PHASES:
-            if isinstance(settings, dict) and isinstance(settings.get(phase), dict):
-                completed[name] = completed[name] | {phase: DEFAULTS | settings[phase]}
-    return entry | {"own": completed}
+    sizes: dict[str, int]  # a model takes those that its class of sizes has; checked by Recipe
+    settings: dict[str, Any] = {"dropout": 0.1}  # 0.1 is SCORER's and DIRL's
+    models: dict[Name, ModelLayer] = {}  # by model or family
 
 
 class Negatives(Strict):

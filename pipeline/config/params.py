@@ -1,5 +1,6 @@
 """Contents of params.yaml as immutable, typed objects. Unknown keys and wrong types raise an error."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
@@ -28,7 +29,6 @@ from pipeline.config.dataset_params import (
     Stride,
     Variation,
     Weight,
-    with_defaults,
 )
 from pipeline.io.errors import InputError
 from pipeline.io.inputs import read_yaml
@@ -197,7 +197,7 @@ class Check(Strict):
 
 
 class Params(Strict):
-    """All settings of params.yaml. A null in `loss`, `train` or `features` means the dataset's value."""
+    """All settings of params.yaml. A null in `loss`, `train`, `features` or `model` overrides nothing."""
 
     datasets: Annotated[tuple[Name, ...], Distinct] = Field(strict=False, min_length=1)
     models: Annotated[tuple[Name, ...], Distinct] = Field(strict=False, min_length=1)
@@ -215,7 +215,7 @@ class Params(Strict):
     score: Score
     report: Report
     check: Check
-    model: dict[Name, dict[str, Any]]  # checked by the model itself, when it is built
+    model: dict[Name, dict[str, Any]]  # settings of single models; checked by models.check
     dataset: dict[Name, Dataset]
 
     @model_validator(mode="after")
@@ -259,17 +259,17 @@ def load(path: str | Path = "params.yaml") -> Params:
 
 
 def read_tree(path: str | Path) -> Any:
-    """Return the content of params.yaml. Missing keys of each dataset's settings are filled in.
+    """Return the content of params.yaml, with the settings of each dataset merged from their layers.
 
-    A missing key is taken from the first source that has it: datasets.yaml in the same folder, the dataset
-    that the key `like` names (without its section `prepare`), the default settings of the training phases.
+    The layers are, from the lowest: the dataset that the key `like` names (without its section `prepare`),
+    datasets.yaml in the same folder, and params.yaml.
     """
     tree = read_yaml(path, "run the stages from the repository's root")
     entries = tree.get("dataset") if isinstance(tree, dict) else None
     if not isinstance(entries, dict):
         return tree
     entries = _with_published(entries, Path(path).with_name(PUBLISHED))
-    return tree | {"dataset": {name: with_defaults(_with_like(entries, name, path)) for name in entries}}
+    return tree | {"dataset": {name: _with_like(entries, name, path) for name in entries}}
 
 
 def _file_of(error: ValidationError, path: str | Path) -> str | Path:
@@ -287,11 +287,11 @@ def _with_published(entries: dict[Any, Any], path: Path) -> dict[Any, Any]:
     published = read_yaml(path, REMEDY) if path.exists() else {}
     if not isinstance(published, dict) or not all(isinstance(entry, dict) for entry in published.values()):
         raise InputError(f"{path} must map the name of each dataset to its settings; {REMEDY}")
-    merged = {
-        name: _merged(published[name], entry) if isinstance(entry, dict) and name in published else entry
+    own = {
+        name: merged(published[name], entry) if isinstance(entry, dict) and name in published else entry
         for name, entry in entries.items()
     }
-    return merged | {name: entry for name, entry in published.items() if name not in merged}
+    return own | {name: entry for name, entry in published.items() if name not in own}
 
 
 def _with_like(entries: dict[Any, Any], name: Any, path: str | Path) -> Any:
@@ -304,14 +304,36 @@ def _with_like(entries: dict[Any, Any], name: Any, path: str | Path) -> Any:
         names = ", ".join(str(k) for k, v in entries.items() if isinstance(v, dict) and "like" not in v)
         raise InputError(f"{path}: dataset.{name}.like must name one of {names}, not {entry['like']!r}")
     shared = {key: value for key, value in like.items() if key != "prepare"}
-    return _merged(shared, {key: value for key, value in entry.items() if key != "like"})
+    return merged(shared, {key: value for key, value in entry.items() if key != "like"})
 
 
-def _merged(lower: dict[Any, Any], upper: dict[Any, Any]) -> dict[Any, Any]:
-    """Merge two nested mappings into a new mapping; `upper` takes precedence."""
-    merged = lower | upper
-    for key, value in merged.items():
-        if isinstance(value, dict):
-            lower_value = lower.get(key)
-            merged[key] = _merged(lower_value if isinstance(lower_value, dict) else {}, value)
-    return merged
+def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge nested mappings, from the lowest layer to the highest, into a new mapping."""
+    result: dict[str, Any] = {}
+    for layer in layers:
+        for key, value in layer.items():
+            below = result.get(key)
+            nested = isinstance(value, Mapping)
+            result[key] = merged(below if isinstance(below, Mapping) else {}, value) if nested else value
+    return result
+
+
+def without_nulls(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return nested mappings without their nulls: a key whose value is null names nothing."""
+    return {
+        key: without_nulls(value) if isinstance(value, Mapping) else value
+        for key, value in values.items()
+        if value is not None
+    }
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return dotted key -> value for all values in nested mappings. An empty mapping counts as a value."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        found |= (
+            flat(value, f"{prefix}{key}.")
+            if isinstance(value, Mapping) and value
+            else {prefix + str(key): value}
+        )
+    return found

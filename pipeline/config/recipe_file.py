@@ -45,7 +45,7 @@ class Recipe:
 
     def __post_init__(self) -> None:
         """Check the sizes. Raises ValueError for an invalid size."""
-        names = [size_field.name for size_field in fields(self.entry.sizes)][len(fields(DataSizes)) :]
+        names = size_names(self.entry.sizes)
         if set(self.sizes) != set(names):
             raise ValueError(f"sizes has {', '.join(self.sizes)}, not {', '.join(names)}")
         for name, value in self.sizes.items():
@@ -121,6 +121,11 @@ class Recipe:
             return self.entry.sizes(shape[0], shape[1:], vocabulary, longest, **self.sizes)
         except ValueError as error:
             raise InputError(f"the sizes of {self.model} on {self.dataset}: {error}") from None
+
+
+def size_names(sizes: type[DataSizes]) -> list[str]:
+    """Return the names of a model's sizes, without those that the data determine."""
+    return [field.name for field in fields(sizes)][len(fields(DataSizes)) :]
 
 
 def switches_of(model: str, dataset: str, settings: Mapping[str, Any]) -> Any:

@@ -1,65 +1,236 @@
-"""Compute the recipe of a model on a dataset from params.yaml, and find where each setting comes from.
+"""Resolve the settings of a model on a dataset: merge the layers of settings, and check the result.
 
-The origin of a setting is the file and the key that give its value. The section `stages` of params.yaml,
-which lists the inputs to extract and the models to pre-train, is computed, too.
+The last layer that names a key wins. From the lowest layer to the highest:
+
+    defaults         of the types in dataset_params.py, and models.SHARED
+    dataset          `dataset.<name>` in params.yaml, which contains datasets.yaml
+    model            `layer` of the model's Entry, in the model's package
+    dataset x model  `dataset.<name>.models.<family>`, then `dataset.<name>.models.<model>`
+    overrides        what is not null in `features`, `loss`, `train` and `model.<model>` of params.yaml
+
+A layer has the sections settings, sizes, loss, features, train, and one for each earlier phase. Models share
+the layers of a dataset and of a family: each takes the settings, sizes and loss weights that it has.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
+
+from pydantic import ValidationError
 
 import models
 from models.common.entry import Entry
+from models.common.grid_embedding import Sizes
 from pipeline.config import params
-from pipeline.config.dataset_params import SELECT, WITH_SCENES, Dataset, OwnSettings, Pretrain
-from pipeline.config.recipe_file import Recipe, bare, set_in, switches_of
+from pipeline.config.dataset_params import PHASES, SELECT, WITH_SCENES, Dataset, DatasetTrain
+from pipeline.config.params import flat, merged, without_nulls
+from pipeline.config.recipe_file import Recipe, set_in, size_names, switches_of
 from pipeline.config.store_contents import PIXELS, pixel_spec, spec
 from pipeline.io import source_code
 from pipeline.io.errors import InputError
-from pipeline.io.inputs import read_yaml
+from pipeline.io.records import first_fault
+
+Values = dict[str, Any]
+DEFAULT = "default of pipeline/config/dataset_params.py"
+SHARED = "default of models/__init__.py"
+ENTRY = "the model's entry in models/"
+WEIGHT = "lambda_"  # how the key of a loss term's weight begins
+OF_DATASET = ("settings", "sizes", "loss", "features", "train")  # sections of a dataset's layer
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Layer of settings, section -> key -> value.
+
+    place: for values in the code, a text. Otherwise the key of a value in params.yaml: {key} in `place` is
+        the value's section and name, {name} is only its name
+    """
+
+    place: str
+    values: Mapping[str, Any]
+
+    def key(self, key: str) -> str:
+        """Return the full key, in params.yaml, of the value with this key in the layer."""
+        return self.place.format(key=key, name=key.partition(".")[2])
 
 
 def resolve(everything: params.Params, dataset: str, model: str) -> Recipe:
     """Return the recipe of one model on one dataset. Raises InputError for invalid settings."""
-    if model not in everything.model:
-        names = ", ".join(everything.model)
-        raise InputError(f"unknown model {model!r}; params.yaml has {names} under 'model'")
-    entry, dataset_settings = entry_of(model), everything.of(dataset)
-    own = dataset_settings.own.get(entry.own) if entry.own else None
-    if entry.own and own is None:
-        key = f"dataset.{dataset}.own.{entry.own}"
-        raise InputError(f"params.yaml: {key} is missing, which has the settings of {model}; add it")
-    sizes, train, adapt = _phases(entry, dataset_settings, own, f"dataset.{dataset}.own.{entry.own}")
+    found = layers(everything, dataset, model)
+    values = merged(*(layer.values for layer in found))
+    entry, own = entry_of(model), everything.of(dataset)
+    settings = _in_order(values["settings"], models.settings_of(model)) | values["settings"]
+    try:
+        models.check(model, settings)
+    except ValueError as error:
+        raise InputError(f"{set_in(model, dataset)}: {error}") from None
+    switches = switches_of(model, dataset, settings)
+    reads_pixels = entry.reads(switches) == PIXELS
+    train = _phase(found, values, "train", entry)
+    adapt = _earlier_phases(found, values, entry, switches, f"dataset.{dataset}.models.{entry.family}")
+    start = {} if values.get("start") is None else {"start": values["start"]}
     if everything.train.fine_tune is not None:  # all tensors have values, so nothing is pre-trained
-        train, adapt = {key: value for key, value in train.items() if key != "start"}, {}
-    stated = _overridden(everything.model[model], dataset_settings.model.get(model, {}))
-    settings = _completed(stated, own.settings if own else dataset_settings.settings, entry)
-    read = entry.reads(switches_of(model, dataset, settings))
+        adapt, start = {}, {"fine_tune": everything.train.fine_tune}
+    if adapt:
+        adapt |= start  # the first phase starts from these weights
+    else:
+        train |= start
     try:
         recipe = Recipe(
             dataset=dataset,
             model=model,
             settings=settings,
-            sizes=sizes,
-            loss={},
-            train=train | everything.train.decides | everything.reinforce.decides,
-            features=asdict((pixel_spec if read == PIXELS else spec)(everything.features, dataset_settings)),
+            sizes=_in_order(values["sizes"], size_names(entry.sizes)),
+            loss=_loss(values["loss"], entry, switches, settings, f"dataset.{dataset}.loss"),
+            train=train | everything.reinforce.decides,
+            features=asdict((pixel_spec if reads_pixels else spec)(everything.features, own)),
             code=code_of(model),
             adapt=adapt,
         )
     except ValueError as error:
         raise InputError(f"{set_in(model, dataset)}: {error}") from None
-    shape = (3, *dataset_settings.features.pixels) if read == PIXELS else (16, 14, 14)
-    terms = bare(recipe, shape).terms
-    own_loss = own.loss if own else {}
-    weights = everything.loss, own_loss, dataset_settings.loss
-    loss = {term: _weight(weights, term, recipe) for term in terms if term != "cap"}
-    if own and any(phase.learns == "tasks" for phase in recipe.before):
-        adapt = _tasks(recipe, own, shape)
-    completed = replace(recipe, loss=loss, adapt=adapt)
-    _check(completed, everything, dataset_settings)
-    return completed
+    recipe.sizes_for((3, *own.features.pixels) if reads_pixels else (16, 14, 14), 8, 8)  # they fit together
+    _check(recipe, everything, own)
+    return recipe
+
+
+def _in_order(values: Mapping[str, Any], names: Iterable[str]) -> Values:
+    return {name: values[name] for name in names if name in values}
+
+
+def layers(everything: params.Params, dataset: str, model: str) -> list[Layer]:
+    """Return the layers of settings of a model on a dataset, from the lowest to the highest.
+
+    Raises InputError if the model or the dataset is unknown, or if no model takes a key of the dataset.
+    """
+    if model not in everything.model:
+        names = ", ".join(everything.model)
+        raise InputError(f"unknown model {model!r}; params.yaml has {names} under 'model'")
+    entry, own = entry_of(model), everything.of(dataset)
+    if entry.family is not None and entry.family not in own.models:
+        key = f"dataset.{dataset}.models.{entry.family}"
+        raise InputError(f"params.yaml: {key} is missing, which has the settings of {model}; add it")
+    _check_known(dataset, own)
+    of_dataset = own.model_dump(include={*OF_DATASET}, exclude_unset=True) | {"settings": own.settings}
+    shared = [
+        Layer(f"dataset.{dataset}.{{key}}", of_dataset),
+        Layer(ENTRY, without_nulls(entry.layer)),
+        *(
+            Layer(
+                f"dataset.{dataset}.models.{name}.{{key}}",
+                own.models[name].model_dump(exclude_unset=True),
+            )
+            for name in dict.fromkeys((entry.family, model))
+            if name in own.models
+        ),
+    ]
+    overrides = {
+        "features": everything.features.model_dump(),
+        "loss": everything.loss,
+        "train": everything.train.model_dump(exclude={"log"}),
+        "reinforce": everything.reinforce.model_dump(),
+    }
+    return [
+        Layer(SHARED, {"settings": models.SHARED}),
+        *(Layer(layer.place, _taken(layer.values, model, entry)) for layer in shared),
+        Layer("{key}", without_nulls(overrides)),
+        Layer(f"model.{model}.{{name}}", {"settings": without_nulls(everything.model[model])}),
+    ]
+
+
+def _taken(values: Mapping[str, Any], model: str, entry: Entry) -> Values:
+    """Return a layer that models share, with only the settings, switches and sizes that this model takes."""
+    names = {"settings": {*models.settings_of(model)}, "sizes": {*size_names(entry.sizes)}}
+    taken = dict(values)
+    for section in names.keys() & values.keys():
+        taken[section] = {name: value for name, value in values[section].items() if name in names[section]}
+    if isinstance(switches := taken.get("settings", {}).get("switches"), Mapping):
+        taken["settings"]["switches"] = {name: switches[name] for name in switches if name in entry.switches}
+    return taken
+
+
+def _check_known(dataset: str, own: Dataset) -> None:
+    """Raise InputError if a dataset's layer has a key that none of the models takes that share the layer."""
+    place = f"dataset.{dataset}"
+    _refuse_unknown(f"{place}.settings", own.settings, models.MODELS, models.settings_of)
+    _refuse_unknown(f"{place}.sizes", own.sizes, [Sizes], size_names)
+    families = {entry.family for entry in models.MODELS.values() if entry.family}
+    _refuse_unknown(f"{place}.models", own.models, [*models.MODELS, *families], lambda name: [name])
+    for name, layer in own.models.items():
+        sharing = [model for model, entry in models.MODELS.items() if name in (model, entry.family)]
+        _refuse_unknown(f"{place}.models.{name}.settings", layer.settings, sharing, models.settings_of)
+        _refuse_unknown(f"{place}.models.{name}.sizes", layer.sizes, sharing, _sizes_of)
+
+
+def _refuse_unknown(
+    place: str, values: Iterable[str], sharing: Iterable[Any], names_of: Callable[[Any], Sequence[str]]
+) -> None:
+    known = dict.fromkeys(name for each in sharing for name in names_of(each))
+    for name in values:
+        if name not in known:
+            raise InputError(f"params.yaml: unknown key {place}.{name}; there are {', '.join(known)}")
+
+
+def _sizes_of(model: str) -> list[str]:
+    return size_names(entry_of(model).sizes)
+
+
+def _phase(found: Sequence[Layer], values: Mapping[str, Any], name: str, entry: Entry) -> Values:
+    """Return the complete settings of a training phase. Raises InputError naming a wrong or missing key."""
+    schema = DatasetTrain if entry.family is None else PHASES[name]
+    stated = {key: value for key, value in values.get(name, {}).items() if key != "fine_tune"}
+    try:
+        return schema.model_validate(stated).model_dump()
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, (name, *first["loc"])))
+        layer = origin(found, key) or [each for each in found if each.place.startswith("dataset.")][-1]
+        if first["type"] == "missing":
+            raise InputError(f"params.yaml: {layer.key(key)} is missing; add it") from None
+        section = layer.key(name) if first["loc"] else f"{name} of {entry.family or 'the dataset'}"
+        raise InputError(f"params.yaml or datasets.yaml: {section}.{first_fault(error)}") from None
+
+
+def _earlier_phases(
+    found: Sequence[Layer], values: Mapping[str, Any], entry: Entry, switches: Any, place: str
+) -> Values:
+    """Return the settings of the last pre-training phase, and of each other phase by its name; {} without.
+
+    `switches` select the phases and their tasks. `place`: key of the model's family, for messages. Raises
+    InputError if the settings of a phase, or the weight of a task, are missing.
+    """
+    result: Values = {}
+    for phase in reversed(entry.phases_of(switches)):
+        settings = _phase(found, values, phase.settings, entry)
+        tasks = phase.tasks(switches)
+        if missing := [task for task in tasks if task not in settings["tasks"]]:
+            key = f"{place}.{phase.settings}.tasks.{missing[0]}"
+            raise InputError(f"params.yaml: {key} is missing, the task's weight; add it")
+        if tasks:
+            settings["tasks"] = {task: settings["tasks"][task] for task in tasks}
+        result |= settings if phase == entry.phases[-1] else {phase.settings: settings}
+    return result
+
+
+def _loss(weights: Values, entry: Entry, switches: Any, settings: Values, place: str) -> dict[str, float]:
+    """Return the weight of each loss term that the Entry names, except of terms that the switches leave out.
+
+    Raises InputError if a term has no weight. `place`: key of the dataset's weights, for the message.
+    """
+    left_out = entry.left_out(switches, settings)
+    terms = [key.removeprefix(WEIGHT) for key in entry.layer.get("loss", {})]
+    found: dict[str, float] = {}
+    for term in terms:
+        if term in left_out:
+            continue
+        if (weight := weights.get(WEIGHT + term)) is None:
+            key = f"{WEIGHT}{term}"
+            raise InputError(
+                f"params.yaml: {place}.{key} is missing; add it, set loss.{key}, or give the Entry a weight: "
+                f"layer={{'loss': {{{key!r}: 1.0}}}}"
+            )
+        found[term] = weight
+    return found
 
 
 def entry_of(model: str) -> Entry:
@@ -78,80 +249,11 @@ def code_of(model: str) -> dict[str, str]:
     return source_code.of_model(model, entry_of(model).build)
 
 
-def _phases(
-    entry: Entry, dataset_settings: Dataset, own: OwnSettings | None, key: str
-) -> tuple[dict[str, int], dict[str, Any], dict[str, Any]]:
-    """Return a model's sizes, its settings of captioning, and its settings of the last pre-training phase.
-
-    own: the model's own settings on the dataset; None for a model that uses the dataset's settings
-    key: key of `own` in params.yaml, for error messages
-
-    The third dictionary is {} for a model without pre-training. Raises InputError if params.yaml lacks
-    the settings of the last pre-training phase.
-    """
-    if own is None:
-        return dataset_settings.sizes, dataset_settings.train.model_dump(), {}
-    start = {} if own.start is None else {"start": own.start}  # for the model's first phase
-    if not entry.phases:
-        return own.sizes, own.train.model_dump() | start, {}
-    name = entry.phases[-1].settings
-    if (last_phase := getattr(own, name)) is None:
-        raise InputError(f"params.yaml: {key}.{name} is missing; add it")
-    return own.sizes, own.train.model_dump(), last_phase.model_dump() | start
-
-
-def _overridden(everywhere: Mapping[str, Any], on_dataset: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a model's global settings `everywhere`, overridden by the dataset's settings `on_dataset`.
-
-    Switches are overridden one by one.
-    """
-    settings = {**everywhere, **on_dataset}
-    switches, dataset_switches = everywhere.get("switches"), on_dataset.get("switches")
-    if isinstance(switches, dict) and isinstance(dataset_switches, dict):
-        settings["switches"] = switches | dataset_switches
-    return settings
-
-
-def _completed(stated: Mapping[str, Any], defaults: Mapping[str, Any], entry: Entry) -> dict[str, Any]:
-    """Return the model's settings `stated`, completed with the dataset's settings `defaults`.
-
-    A null in `stated` is replaced with the value of the same key in `defaults`. A switch that
-    `stated` lacks is taken from `defaults`, if the model's declaration `entry` lists this switch.
-    """
-    settings = {key: defaults.get(key) if value is None else value for key, value in stated.items()}
-    if "switches" in defaults and isinstance(stated.get("switches"), dict):
-        switches = {name: value for name, value in defaults["switches"].items() if name in entry.switches}
-        settings["switches"] = switches | stated["switches"]
-    return settings
-
-
-def _tasks(recipe: Recipe, own: OwnSettings, shape: tuple[int, int, int]) -> dict[str, Any]:
-    """Return the settings of all pre-training phases, each with the weights of its tasks.
-
-    The model's switches select the phases and the tasks. Raises InputError if the settings of a phase, or
-    the weight of a task, are missing.
-    """
-    all_settings = dict(recipe.adapt)
-    for phase in reversed(recipe.entry.phases_of(switches_of(recipe.model, recipe.dataset, recipe.settings))):
-        key = f"params.yaml: dataset.{recipe.dataset}.own.{recipe.entry.own}.{phase.settings}"
-        settings: Pretrain | None = getattr(own, phase.settings)
-        if settings is None:
-            raise InputError(f"{key} is missing, for pre-training on {phase.dataset}; add it")
-        weights: dict[str, float] = dict(settings.tasks.items())
-        terms = bare(recipe, shape, phase.settings).terms
-        if missing := [task for task in terms if task not in weights]:
-            raise InputError(f"{key}.tasks.{missing[0]} is missing, the task's weight; add it")
-        tasks = {"tasks": {task: weights[task] for task in terms}}
-        last = phase == recipe.entry.phases[-1]
-        all_settings |= tasks if last else {phase.settings: settings.model_dump() | tasks}
-    return all_settings
-
-
 def _check(recipe: Recipe, everything: params.Params, dataset_settings: Dataset) -> None:
     """Raise InputError if a setting needs something that the dataset or the model lacks."""
     dataset, model, text = recipe.dataset, recipe.model, dataset_settings.text
     reader, reward = dataset_settings.prepare.reader, everything.reinforce.reward
-    own = f".own.{recipe.entry.own}" if recipe.entry.own else ""
+    own = f".models.{recipe.entry.family}" if recipe.entry.family else ""
     key = "train" if everything.train.select else f"dataset.{dataset}{own}.train"
     phases = (recipe.adapt, recipe.train)
     faults = (
@@ -192,22 +294,6 @@ def _check(recipe: Recipe, everything: params.Params, dataset_settings: Dataset)
             raise InputError(f"params.yaml: {message}")
 
 
-def _weight(sections: Sequence[Mapping[str, float | None]], term: str, recipe: Recipe) -> float:
-    """Return the weight of a loss term: of the first of `sections` that has it, else the model's.
-
-    The sections are `loss` of params.yaml, of the model's own settings on the dataset, and of the dataset.
-    """
-    key = f"lambda_{term}"
-    for weight in (*(section.get(key) for section in sections), recipe.entry.loss.get(term)):
-        if weight is not None:
-            return weight
-    missing_key = f"dataset.{recipe.dataset}.loss.{key}"
-    raise InputError(
-        f"params.yaml: {missing_key} is missing; add it, set loss.{key}, or give the Entry of "
-        f"{recipe.model} a weight: loss={{{term!r}: 1.0}}"
-    )
-
-
 def stage_lists(recipes: Iterable[Recipe]) -> dict[str, list[str]]:
     """Return the section `stages` of params.yaml that these recipes need: stage -> names.
 
@@ -239,68 +325,6 @@ def check_stages(everything: params.Params, recipes: Sequence[Recipe]) -> None:
         )
 
 
-MISSING = object()
-DEFAULT = "default of pipeline/config/dataset_params.py"
-ENTRY = "the model's entry in models/"
-
-
-def settings(path: Path, recipe: Recipe) -> Iterator[tuple[str, Any, str]]:
-    """Yield (dotted key, value, origin) of each setting of a recipe, in order.
-
-    path: the params.yaml from which the recipe was resolved
-
-    The origin is the text "FILE: KEY" of the place where the value is written. If the value is in no file,
-    the origin says that it is a default of pipeline/config/dataset_params.py, or that it comes from the
-    model's Entry, the declaration in the model's package.
-    """
-    written, entries = _written(path, recipe.dataset)
-    model_entry, params_file = f"model.{recipe.model}.", f"{path.name}: "
-    own = f"own.{recipe.entry.own}." if recipe.entry.own else ""
-    phase = recipe.entry.phases[-1].settings if recipe.adapt else ""
-
-    def of_dataset(prefix: str) -> list[str]:
-        return [f"{entry}.{prefix}" for entry in entries]
-
-    # section of the recipe -> places where its values may be written, in order of precedence
-    places = {
-        "settings": [*of_dataset(model_entry), params_file + model_entry, *of_dataset(f"{own}settings.")],
-        "sizes": of_dataset(f"{own}sizes."),
-        "loss": [f"{params_file}loss.", *(of_dataset(f"{own}loss.") if own else []), *of_dataset("loss.")],
-        "train": [f"{params_file}train.", *of_dataset(f"{own}train."), *of_dataset(own)],
-        "features": [f"{params_file}features.", *of_dataset("features.")],
-        "adapt": [*of_dataset(f"{own}{phase}."), *of_dataset(own)],
-    }
-    weights = {f"lambda_{term}": weight for term, weight in recipe.loss.items()}
-    for section, prefixes in places.items():
-        default = DEFAULT if section in ("train", "adapt") else ENTRY
-        for name, value in _flat(weights if section == "loss" else getattr(recipe, section)):
-            value = list(value) if isinstance(value, tuple) else value
-            origins = (prefix + name for prefix in prefixes if written.get(prefix + name, MISSING) == value)
-            yield f"{section}.{name}", value, next(origins, default)
-
-
-def _written(path: Path, dataset: str) -> tuple[dict[str, Any], list[str]]:
-    """Read params.yaml and datasets.yaml. Return all their values, and the keys of one dataset's settings.
-
-    The first result is a dictionary: "FILE: KEY" -> value. The second result lists the places where
-    settings of the dataset may be written: "params.yaml: dataset.NAME" and "datasets.yaml: NAME". If
-    the dataset has the key `like`, which names another dataset, the places of this dataset follow.
-    """
-    published = path.with_name(params.PUBLISHED)
-    files = {path: "dataset.", published: ""} if published.exists() else {path: "dataset."}
-    written = {
-        f"{file.name}: {key}": value for file in files for key, value in _flat(read_yaml(file, params.REMEDY))
-    }
-    entries = [f"{file.name}: {prefix}" for file, prefix in files.items()]
-    places = [f"{entry}{dataset}" for entry in entries]
-    like_dataset = next((written[f"{place}.like"] for place in places if f"{place}.like" in written), None)
-    return written, places + [f"{entry}{like_dataset}" for entry in entries if like_dataset]
-
-
-def _flat(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield (dotted key, value) for all values in nested mappings. An empty mapping counts as a value."""
-    for name, value in values.items():
-        if isinstance(value, dict) and value:
-            yield from ((f"{name}.{key}", nested) for key, nested in _flat(value))
-        else:
-            yield name, value
+def origin(found: Sequence[Layer], key: str) -> Layer | None:
+    """Return the highest layer that names a dotted key; None if only a default gives its value."""
+    return next((layer for layer in reversed(found) if flat(layer.values).get(key, {}) != {}), None)

@@ -5,6 +5,7 @@ from typing import Any, Final, Literal
 
 from pipeline.config import params
 from pipeline.config.dataset_params import Dataset, Resize, Side, Size, Stride
+from pipeline.config.params import merged, without_nulls
 from pipeline.io.errors import InputError
 
 # inputs of models: the backbone's feature grid, or the image's pixels. Each input has its own store
@@ -75,8 +76,8 @@ def chosen(settings: params.Features, dataset_features: Any) -> dict[str, Any]:
     The names are `backbone`, `weights`, `stride` and `finer`. A value in `settings`, the section
     `features` of params.yaml, takes precedence. If it is null, the value in `dataset_features` is used.
     """
-    values = {key: getattr(settings, key) for key in CHOSEN}
-    return {key: getattr(dataset_features, key) if value is None else value for key, value in values.items()}
+    of_dataset, overrides = (each.model_dump(include={*CHOSEN}) for each in (dataset_features, settings))
+    return merged(of_dataset, without_nulls(overrides))
 
 
 def spec(settings: params.Features, dataset: Dataset) -> Spec:

@@ -63,16 +63,16 @@ def _selection_settings(like: Dataset) -> dict[str, Any]:
 
     The setting `train.select` names the score that selects the best snapshot. The scores SCENE_SCORES
     need facts about the pairs that the new dataset may lack. If `like` uses such a score, the result sets
-    `train.select` to SELECT instead. This holds for the dataset and for each group of models in
-    `like.own`. Otherwise, the result is empty.
+    `train.select` to SELECT instead. This holds for the dataset and for each model or family in
+    `like.models` that has a score of its own. Otherwise, the result is empty.
     """
-    own_settings = {
+    of_models = {
         name: {"train": {"select": SELECT}}
-        for name, settings in like.own.items()
-        if settings.train.select in SCENE_SCORES
+        for name, layer in like.models.items()
+        if layer.train.get("select") in SCENE_SCORES
     }
     selection = {"train": {"select": SELECT}} if like.train.select in SCENE_SCORES else {}
-    return selection | ({"own": own_settings} if own_settings else {})
+    return selection | ({"models": of_models} if of_models else {})
 
 
 def _is_untracked(folder: Path) -> bool:

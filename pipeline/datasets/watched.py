@@ -1,6 +1,6 @@
 """Hashes of the user's own files, which DVC cannot watch: tables of pairs, images, features, weights.
 
-The stage `watch` writes them whenever DVC runs, and the stages that read the files depend on the hashes.
+The stage `settings` writes them whenever DVC runs, and the stages that read the files depend on the hashes.
 Annotation files and files that the settings name are hashed by content. There may be 240,000 images or
 .npy files, so their names, sizes and modification times are hashed, which takes a second or two. If only
 a time changed, a stage runs again and writes the same outputs.

@@ -1,6 +1,6 @@
 """The user's files and folders that params.yaml and datasets.yaml name.
 
-dvc.yaml cannot list these files. The stage "watch" writes their hashes whenever DVC runs.
+dvc.yaml cannot list these files. The stage "settings" writes their hashes whenever DVC runs.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,14 +19,14 @@ def of_dataset(tree: Tree, dataset: str) -> dict[str, list[str]]:
     """Return the files that a dataset's settings name, by section: section -> files.
 
     `tree`: the settings of params.yaml. "features" has the backbone's weights, "text" the vocabulary,
-    and "own" the files `start` of groups of models: CLIP's weights for the initialisation.
+    and "models" the files `start` of families of models: CLIP's weights for the initialisation.
     """
     settings = tree["dataset"][dataset]
     features = settings.get("features", {})
     sections = {
         "features": [] if features.get("npy") else [_weights(tree, features)],
         "text": [settings.get("text", {}).get("vocabulary")],
-        "own": [model_settings.get("start") for model_settings in settings.get("own", {}).values()],
+        "models": [layer.get("start") for layer in settings.get("models", {}).values()],
     }
     return {section: sorted({name for name in names if name}) for section, names in sections.items()}
 

@@ -11,8 +11,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from pipeline.config.dataset_params import Count, Dataset, Name, OwnSettings, Positive, Strict
-from pipeline.config.params import Params
+from models import MODELS
+from pipeline.config.dataset_params import Count, Dataset, Name, Positive, Strict
+from pipeline.config.params import Params, merged
+from pipeline.config.resolving import layers
 from pipeline.config.store_contents import pixel_spec, spec
 from pipeline.io.errors import InputError
 from pipeline.io.inputs import read_yaml
@@ -53,11 +55,11 @@ class Features(Strict):
 class Conditions(Strict):
     """Conditions that a paper states for its own runs; null: not stated.
 
-    `settings_of` is not a condition of the paper. It names the entry of `dataset.<name>.own` that has
-    our settings for the comparison. If it is null, the dataset's general settings are compared.
+    `settings_of` is not a condition of the paper. It names the family of models whose settings are compared
+    (`dataset.<name>.models`). If it is null, the dataset's settings are compared.
     """
 
-    settings_of: Literal["clip", "idc_pcl", "medic"] | None = None  # our settings: dataset.<name>.own
+    settings_of: Literal["clip", "idc_pcl", "medic"] | None = None  # a family of models
     features: Features = Features()
     weights: str | None = None  # weights of the network that computes the features
     iterations: Count | None = None
@@ -134,15 +136,16 @@ def differing_conditions(row: Published, params: Params, test_pairs: int | None 
 
 
 def _our_conditions(dataset: str, settings_of: str | None, params: Params) -> dict[str, Any]:
-    dataset_settings, overrides = params.of(dataset), params.train
-    settings = dataset_settings.own.get(settings_of or "")
-    clip_settings = settings if settings_of == "clip" else None
-    switches = clip_settings.settings.get("switches", {}) if clip_settings else {}
-    if clip_settings and switches.get("patches") != "features":
-        images = _pixels(params, dataset_settings, clip_settings)
-    else:
-        images = _grid(params, dataset_settings)
-    train = (settings or dataset_settings).train.model_dump() | overrides.model_dump(exclude_none=True)
+    dataset_settings = params.of(dataset)
+    train = dataset_settings.train.model_dump() | params.train.decides
+    images = _grid(params, dataset_settings)
+    if settings_of in dataset_settings.models:
+        model = next(name for name, entry in MODELS.items() if entry.family == settings_of)
+        # the overrides of a single model are not those of the family
+        found = merged(*(layer.values for layer in layers(params, dataset, model)[:-1]))
+        train = found["train"]
+        if settings_of == "clip" and found["settings"]["switches"].get("patches") != "features":
+            images = _pixels(params, dataset_settings, found.get("start"))
     return images | {
         "iterations": train["iterations"],
         "batch": train["batch"],
@@ -159,10 +162,10 @@ def _grid(params: Params, dataset: Dataset) -> dict[str, Any]:
     return {"network": network, **{name: getattr(features, name) for name in fields}}
 
 
-def _pixels(params: Params, dataset: Dataset, clip_settings: OwnSettings) -> dict[str, Any]:
+def _pixels(params: Params, dataset: Dataset, start: str | None) -> dict[str, Any]:
     pixels = pixel_spec(params.features, dataset)
     size = pixels.height if pixels.height == pixels.width else f"{pixels.height} x {pixels.width}"
-    weights = "random" if clip_settings.start is None else "clip"
+    weights = "random" if start is None else "clip"
     return {"network": PIXELS_NETWORK, "size": size, "resize": pixels.resize, "weights": weights}
 
 

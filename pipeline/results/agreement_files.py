@@ -18,8 +18,8 @@ from pipeline.io.records import read_records
 from pipeline.results.metric_agreement import MetricAgreement, agreement_of, within_run
 from pipeline.scoring.caption_files import read_scores
 from pipeline.scoring.conditions import Conditions
+from pipeline.scoring.mean_metrics import MEANS
 from pipeline.scoring.metric_names import CIDER
-from pipeline.scoring.metrics import MEANS
 from pipeline.statistics.evidence import Array, Evidence, alike, same_pairs
 
 METRICS = (*MEANS, CIDER)  # metrics with a score per caption, in files of stages.score

@@ -11,6 +11,7 @@ import numpy as np
 from pipeline.io.errors import InputError, listed
 from pipeline.scoring import conditions, java, meteor, metrics, repetition, spice, tokenizer
 from pipeline.scoring.constant_baseline import BEST, BEST_CHANGED, best_of_references, lead
+from pipeline.scoring.mean_metrics import MEANS
 from pipeline.scoring.meteor import from_statistics
 from pipeline.scoring.metric_names import TOTAL
 
@@ -175,7 +176,7 @@ def _python_scores(
     """
     grams = metrics.counted(captions, references)
     counts = metrics.bleu_counts(captions, references, grams)
-    means = {name: of_pairs(captions, references) for name, of_pairs in metrics.MEANS.items()}
+    means = {name: of_pairs(captions, references) for name, of_pairs in MEANS.items()}
     cider = metrics.CiderD(captions, references, grams)
     of_total = cider.scores(range(len(references)))
     rows = {key: row for row, key in enumerate(references)}
@@ -210,7 +211,7 @@ def _python_scores(
             **{f"BLEU-{n}": value for n, value in enumerate(metrics.bleu(sums), 1)},
             **{
                 metric: _mean(of_pairs(constant.captions, own_references))
-                for metric, of_pairs in metrics.MEANS.items()
+                for metric, of_pairs in MEANS.items()
             },
             "CIDEr-D": _mean(of_constant),
             **lead(ciders[TOTAL if name == BEST else "change"], of_constant),

@@ -6,7 +6,7 @@ The columns of learning curves are in pipeline/training/validation.py.
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline.scoring.metrics import MEANS
+from pipeline.scoring.mean_metrics import MEANS
 
 TOTAL = "total"  # subset of all test pairs
 BLEU_4, METEOR, ROUGE_L, CIDER, SPICE = "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D", "SPICE"

@@ -112,13 +112,6 @@ def common_words(a: Sequence[str], b: Sequence[str]) -> int:
     return len(a) - row.bit_count()
 
 
-MEANS: dict[str, Callable[[Captions, References], np.ndarray]] = {"ROUGE-L": rouge_l}
-"""Metrics of a corpus that are means over its pairs: name -> function that returns each pair's score.
-
-A metric that is added here is in metrics.json (of every subset) and in pairs.jsonl.
-"""
-
-
 def cider_d(captions: Captions, references: References) -> float:
     """Return CIDEr-D of the corpus, 0 to 10; 0 for fewer than two distinct sets of references."""
     cider = CiderD(captions, references, counted(captions, references))

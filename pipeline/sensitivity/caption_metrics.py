@@ -16,6 +16,7 @@ from pipeline.free_english.truth import FREE
 from pipeline.io.errors import InputError
 from pipeline.scoring import accuracy, meteor, metrics, spice, tokenizer
 from pipeline.scoring.caption_files import read_scores
+from pipeline.scoring.mean_metrics import MEANS
 from pipeline.scoring.meteor import from_statistics
 from pipeline.scoring.metric_names import BLEU_4, CIDER, METEOR, SPICE
 from pipeline.scoring.sentences import STRICT
@@ -69,7 +70,7 @@ def _of_words(captions: dict[str, str], references: dict[str, list[str]]) -> Sco
     counts = metrics.bleu_counts(captions, references, grams)
     bleu = np.array([metrics.bleu(row) for row in counts])
     exact = np.array([float(text in references[key]) for key, text in captions.items()])
-    means = {name: of_captions(captions, references) for name, of_captions in metrics.MEANS.items()}
+    means = {name: of_captions(captions, references) for name, of_captions in MEANS.items()}
     cider = metrics.CiderD(captions, references, grams).scores(range(len(references)))
     return {"BLEU-1": bleu[:, 0], BLEU_4: bleu[:, 3], EXACT: exact, CIDER: cider, **means}
 

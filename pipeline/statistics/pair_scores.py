@@ -15,7 +15,7 @@ from pipeline.io.records import read_records
 from pipeline.scoring import metric_names as named
 from pipeline.scoring import run_files
 from pipeline.scoring.conditions import Conditions
-from pipeline.scoring.metrics import MEANS
+from pipeline.scoring.mean_metrics import MEANS
 from pipeline.statistics.evidence import Array, Evidence, alike, mean, millionths, summed
 
 REMEDY = "run `dvc repro score` to make it"

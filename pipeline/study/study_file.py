@@ -21,8 +21,9 @@ from pydantic import Field, ValidationError, model_validator
 
 import models
 from models.common import switches
-from pipeline.config.dataset_params import Name, Positive, Strict
-from pipeline.config.params import Params
+from pipeline.config import resolving
+from pipeline.config.dataset_params import PHASES, Name, Positive, Strict
+from pipeline.config.params import Params, flat, merged
 from pipeline.io.errors import InputError
 from pipeline.io.inputs import read_yaml
 from pipeline.io.records import all_faults, checked
@@ -82,7 +83,7 @@ def read(name: str, folder: Path = FOLDER) -> Study:
 
 Tree = dict[str, Any]
 # what a row may vary: training and decoding, but not the data, which all rows share
-DATASET_PARTS = ("loss", "train", "sizes", "own")
+DATASET_PARTS = ("loss", "train", "sizes", "models")
 PARTS = ("loss", "train", "reinforce", "decode")
 
 
@@ -101,13 +102,37 @@ def overlay(tree: Tree, row: Row, dataset: str, location: str) -> Tree:
     if dataset in (rendered := changed.get("tabletop", {})).get("viewpoint", {}):
         rendered["datasets"] = [dataset]
     try:
-        for key, value in changes(tree, row, dataset).items():
-            branch, name = _branch(changed, key)
-            branch[name] = value
-    except ValueError as error:
+        of_row = changes(tree, row, dataset)
+    except (ValueError, InputError) as error:
         raise InputError(f"{location}: {error}") from None
-    checked(Params, changed, location, "correct the row")
+    for key, value in of_row.items():
+        *parents, name = key.split(".")
+        branch = changed
+        for part in parents:
+            branch = branch.setdefault(part, {})
+        branch[name] = value
+    everything = checked(Params, changed, location, "correct the row")
+    for key in of_row:
+        if key.startswith("dataset.") and (origin := _origin(everything, key, row.model, dataset)) != key:
+            raise InputError(f"{location}: {key} has no effect, as {origin} overrides it; set that instead")
     return changed
+
+
+def _origin(everything: Params, key: str, model: str, dataset: str) -> str:
+    """Return the full key of the highest layer that gives the value of `key` to a model on a dataset."""
+    name = _in_layers(key, model)
+    layer = resolving.origin(resolving.layers(everything, dataset, model), name)
+    return key if layer is None else layer.key(name)
+
+
+def _in_layers(key: str, model: str) -> str:
+    """Return the key that a full key of params.yaml has in the layers of settings: section and name."""
+    if key.startswith(f"model.{model}."):
+        return f"settings.{key.removeprefix(f'model.{model}.')}"
+    parts = key.split(".")
+    if parts[0] == "dataset":
+        parts = parts[4:] if parts[2] == "models" else parts[2:]
+    return ".".join(parts)
 
 
 def changes(tree: Tree, row: Row, dataset: str) -> Tree:
@@ -117,43 +142,55 @@ def changes(tree: Tree, row: Row, dataset: str) -> Tree:
     if its new value is already in effect. Raises ValueError that lists all wrong keys.
     """
     changed = {filled(key, row, dataset): value for key, value in row.set.items()}
-    for key, factor in row.times.items():
-        key = filled(key, row, dataset)
-        branch, name = _branch(tree, key)
-        value = branch.get(name)
+    factors = {filled(key, row, dataset): factor for key, factor in row.times.items()}
+    current = _current(tree, row.model, dataset, changed.get(f"model.{row.model}.variant"))
+    mistakes = [m for key in (*changed, *factors) if (m := _mistake(tree, key, row.model, dataset, current))]
+    for key, factor in factors.items():
+        value = _value(tree, key, row.model, current)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise ValueError(f"{key} is {value!r}, which cannot be multiplied")
+            mistakes.append(f"{key} is {value!r}, which cannot be multiplied")
+            continue
         changed[key] = float(f"{value * factor:.12g}")  # 1e-5 x 0.1 is 1e-6, not 1.0000000000000002e-06
-    if mistakes := [mistake for key in changed if (mistake := _mistake(tree, key, row.model, dataset))]:
+    if mistakes:
         raise ValueError("; ".join(mistakes))
-    variant_switches = _variant_switches(tree, row, dataset, changed)
-    return {key: value for key, value in changed.items() if not _has(tree, key, value, variant_switches)}
+    return {
+        key: value
+        for key, value in changed.items()
+        if not _same(value, _value(tree, key, row.model, current))
+    }
 
 
-def _variant_switches(tree: Tree, row: Row, dataset: str, changed: Tree) -> Tree:
-    """Return the default switches of the row's model on the dataset: name of a switch -> value.
+def _current(tree: Tree, model: str, dataset: str, variant: Any) -> Tree:
+    """Return the settings of a model on a dataset, by their keys in the layers; {} for an unknown model.
 
-    A default applies if `model.NAME.switches` in params.yaml does not set the switch. The defaults are the
-    switches of the model's variant. The dataset's own settings for the model may override some of them.
-    `changed` has the row's changes (key in params.yaml -> new value), which may select another variant.
-    The result is {} if the model is unknown.
+    Defaults of phases and the switches of the model's variant are included. `variant`: replaces the current
+    variant; None: it does not.
     """
-    if row.model not in tree["model"] or (entry := models.MODELS.get(row.model)) is None:
+    if model not in tree["model"] or (entry := models.MODELS.get(model)) is None:
         return {}  # Params and the recipe report an unknown model
-    dataset_settings = tree["dataset"][dataset].get("own", {}).get(entry.own, {})
-    key = f"model.{row.model}.variant"
-    branch, name = _branch(tree, key)
-    variant = changed.get(key, branch[name])
-    of_variant = switches.resolve(f"model.{row.model}", variant, {}, entry.released, entry.switches)
-    return asdict(of_variant) | dataset_settings.get("settings", {}).get("switches", {})
+    values = merged(*(each.values for each in resolving.layers(Params.model_validate(tree), dataset, model)))
+    variant = variant or values["settings"]["variant"]
+    of_variant = switches.resolve(f"model.{model}", variant, {}, entry.released, entry.switches)
+    defaults = {
+        phase: {
+            name: field.default for name, field in settings.model_fields.items() if not field.is_required()
+        }
+        for phase, settings in PHASES.items()
+        if phase in values
+    }
+    return flat(merged({"settings": {"switches": asdict(of_variant)}} | defaults, values))
 
 
-def _has(tree: Tree, key: str, value: Any, variant_switches: Tree) -> bool:
-    branch, name = _branch(tree, key)
-    if name not in branch:
-        branch = variant_switches
-    same_kind = isinstance(value, bool) == isinstance(branch.get(name), bool)  # 1 is not `true`
-    return name in branch and same_kind and bool(branch[name] == value)
+def _value(tree: Tree, key: str, model: str, current: Tree) -> Any:
+    """Return the value of a full key in effect: that of `tree` (params.yaml), or of the layers below it."""
+    value: Any = tree
+    for part in key.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return current.get(_in_layers(key, model)) if value is None else value
+
+
+def _same(value: Any, other: Any) -> bool:
+    return isinstance(value, bool) == isinstance(other, bool) and bool(value == other)  # 1 is not `true`
 
 
 def filled(key: str, row: Row, dataset: str) -> str:
@@ -164,31 +201,26 @@ def filled(key: str, row: Row, dataset: str) -> str:
     return key.replace("{dataset}", dataset).replace("{model}", row.model)
 
 
-def _branch(tree: Tree, key: str) -> tuple[Tree, str]:
-    """Return the dictionary in `tree` that contains the dotted key, and the last part of the key."""
-    *parents, name = key.split(".")
-    branch: Any = tree
-    for part in parents:
-        branch = branch.get(part) if isinstance(branch, dict) else None
-    is_switch = parents[-1:] == ["switches"]  # params.yaml has only switches that differ from the variant
-    if not isinstance(branch, dict) or (name not in branch and not is_switch):
-        existing_keys = f" (there are {', '.join(branch)})" if isinstance(branch, dict) else ""
-        raise ValueError(f"params.yaml has no key {key}{existing_keys}")
-    return branch, name
+def _mistake(tree: Tree, key: str, model: str, dataset: str, current: Tree) -> str:
+    """Return why a row of a study file may not set `key` for this model and dataset, or "" if it may.
 
-
-def _mistake(tree: Tree, key: str, model: str, dataset: str) -> str:
-    """Return why a row of a study file may not set `key` for this model and dataset, or "" if it may."""
+    `current`: settings of the model on the dataset, by their keys in the layers
+    """
     prefixes = [f"{part}." for part in PARTS] + [f"dataset.{dataset}.{part}." for part in DATASET_PARTS]
     prefixes.append(f"model.{model}.")
     if not key.startswith(tuple(prefixes)):
         allowed = ", ".join(f"{prefix}*" for prefix in prefixes)
         return f"a study of {model} on {dataset} does not vary {key}; it may set {allowed}"
-    global_key = key.split(".")[2:]  # the same key for all datasets
-    if key.startswith("dataset.") and tree.get(global_key[0], {}).get(global_key[1]) is not None:
-        return f"{key} has no effect, as params.yaml sets {'.'.join(global_key)}; set that to null"
-    try:
-        _branch(tree, key)
-    except ValueError as error:
-        return str(error)
-    return ""
+    *parents, name = key.split(".")
+    branch: Any = tree
+    for part in parents:
+        branch = branch.get(part) if isinstance(branch, dict) else None
+    # params.yaml has only the keys of `models` and the switches that differ from other layers
+    if (isinstance(branch, dict) and name in branch) or parents[-1:] == ["switches"]:
+        return ""
+    in_layers = _in_layers(key, model)
+    if ".models." in key and in_layers in current:
+        return ""
+    section = in_layers.rpartition(".")[0]
+    keys = branch or [each.rpartition(".")[2] for each in current if each.rpartition(".")[0] == section]
+    return f"params.yaml has no key {key}" + (f" (there are {', '.join(keys)})" if keys else "")

@@ -37,7 +37,7 @@ PARAMS, LOCK, CONFIG = "params.yaml", "dvc.lock", ".dvc/config"
 CODE = ("models", "pipeline", "stages", "commands", "datasets.yaml", "dvc.yaml", ".dvcignore")
 # folders that DVC looks for
 README_FILES = ("data/imported/README.md", "data/pretraining/records/README.md")
-WATCH, SETTINGS = "watch", "settings"  # the stages on which every other stage depends
+SETTINGS = "settings"  # the stage on which every other stage depends
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,7 @@ class Base:
                 # a link, not an environment variable: metrics.json must name the same folder as `dvc repro`
                 _link(self.root.resolve() / SPICE, folder / SPICE)
                 link_named(self.root, folder, run.params, run.dataset)
+                link_watched(self.root, folder, run.params, run.dataset)
                 write_text(folder / PARAMS, yaml_of(run.params))
                 write_text(folder / CONFIG, (self.folder / CONFIG).read_text(encoding="utf-8"))  # comes last
         return folder
@@ -82,13 +83,11 @@ def opened(root: Path, dataset: str, inputs: Sequence[str]) -> Iterator[Base]:
         tree["stages"] = stages | {"extract": [*{*inputs, *stages.get("extract", [])}]}
         pretraining_datasets = tree.get("pretraining", {}).get("datasets", [])
         data_stages = (*preparing_stages(dataset, inputs), *pretraining_stages(pretraining_datasets))
-        base = Base(root, root.resolve() / FOLDER / BASE, (WATCH, SETTINGS, *data_stages))
+        base = Base(root, root.resolve() / FOLDER / BASE, (SETTINGS, *data_stages))
         _fill(base, dataset, tree)
-        repro = _dvc(base.folder, "repro", "--quiet", "--single-item", WATCH, SETTINGS)
+        repro = _dvc(base.folder, "repro", "--quiet", "--single-item", SETTINGS)
         if repro.returncode:
-            raise InputError(
-                f"the stage {WATCH} or {SETTINGS} failed; correct this error: {repro.stdout.strip()}"
-            )
+            raise InputError(f"the stage {SETTINGS} failed; correct this error: {repro.stdout.strip()}")
         for verb in ("checkout", "status"):
             if _dvc(base.folder, verb, "--quiet", *data_stages).returncode:
                 remedy = how_to_prepare(dataset, inputs, pretraining_datasets)
@@ -112,12 +111,12 @@ def link_named(root: Path, folder: Path, tree: Tree, dataset: str) -> None:
         _link_within(root, folder, named_files.FINE_TUNE, weights)
     for section, files in named_files.of_dataset(tree, dataset).items():
         for file in (name for name in files if not Path(name).is_absolute()):
-            if section == "own" or (root / file).is_file():
-                _link_within(root, folder, "start" if section == "own" else section, file)
+            if section == "models" or (root / file).is_file():
+                _link_within(root, folder, "start" if section == "models" else section, file)
 
 
 def link_watched(root: Path, folder: Path, tree: Tree, dataset: str) -> None:
-    """Make links in `folder` to the user's files in the repository that the stage `watch` looks at.
+    """Make links in `folder` to the user's files in the repository that the stage `settings` hashes.
 
     They are the folder of a dataset, its .npy files, and the files of datasets for pre-training. Files with
     absolute paths get no link. Raises InputError if a relative path leads out of the repository.

@@ -23,27 +23,27 @@ def folder(tmp_path):
 
 
 NAMES = [f"{n}{x}.png" for n in range(3) for x in ("", "x")]
-# settings of tabletop for these models have select: truth
-OWN = ("clip", "duda", "vard", "vard_transformer", "mccformers", "card", "medic")
 
 
 def test_the_entry_and_nothing_else(folder):
     before = (folder / "params.yaml").read_text()
     succeed(folder, "new_dataset mine own --like tabletop")
     after = (folder / "params.yaml").read_text()
-    own = ", ".join(f"{name}: {{train: {{select: CIDEr-D}}}}" for name in OWN)
     lines = [
         "  mine:",
         "    prepare: {reader: table, root: own, protocol: null}",
         "    like: tabletop",
         "    train: {select: CIDEr-D}",
-        f"    own: {{{own}}}",
     ]
     at = after.index("\n".join(lines))
     assert before == after[:at] + after[at:].removeprefix("\n".join(lines) + "\n")
     found = params.load(folder / "params.yaml")
     mine, other = found.dataset["mine"], found.dataset["tabletop"]
-    assert (mine.sizes, mine.text, mine.own["idc_pcl"]) == (other.sizes, other.text, other.own["idc_pcl"])
+    assert (mine.sizes, mine.text, mine.models["idc_pcl"]) == (
+        other.sizes,
+        other.text,
+        other.models["idc_pcl"],
+    )
     assert mine.train == other.train.model_copy(update={"select": "CIDEr-D"})
     assert (mine.prepare.reader, other.prepare.reader) == ("table", "clevr_change")
     succeed(folder, "new_dataset mine own --like tabletop")
@@ -74,7 +74,7 @@ def test_every_model_has_settings_that_need_only_a_table(folder, like):
     succeed(folder, f"new_dataset mine own --like {like}")
     found = params.load(folder / "params.yaml")
     for model in found.model:
-        if models.entry_of(model).own in (None, *found.dataset["mine"].own):
+        if models.entry_of(model).family in (None, *found.dataset["mine"].models):
             assert resolving.resolve(found, "mine", model).train["select"] not in ("truth", "CIDEr-D/change")
 
 

@@ -21,11 +21,9 @@ from tests.running import ROOT
 PIPELINE = """
 stages:
   prepare: {matrix: {dataset: '${datasets}'}, cmd: mkdir data/pairs && touch data/pairs/p, outs: [data/pairs]}
-  watch: {cmd: mkdir -p data && touch data/watched, always_changed: true, outs: [data/watched]}
   settings:
     cmd: mkdir -p data && cp stages/x data/code && cp params.yaml data/settings
-    deps: [stages/x, data/watched]
-    params: [dataset]
+    always_changed: true
     outs: [data/code, data/settings]
   extract:
     matrix: {dataset: '${datasets}', input: [grid]}

@@ -22,10 +22,10 @@ from tests.running import refuse, succeed
 DATASET = "clevr_change"
 PAIRS = [Pair(f"p{n}", f"s{n}", "test", f"{n}a", f"{n}b", ("a b c",)) for n in range(2)]
 SETTINGS = {
-    "idc_pcl": {"features__stride": 32, "dataset__clevr_change__own__idc_pcl__sizes__pool": 1},
+    "idc_pcl": {"features__stride": 32, "dataset__clevr_change__models__idc_pcl__sizes__pool": 1},
     "clip4idc": {
         "dataset__clevr_change__features__pixels": [16, 16],
-        "dataset__clevr_change__own__clip__sizes__patch": 8,
+        "dataset__clevr_change__models__clip__sizes__patch": 8,
         "text__tokeniser": "clip_bpe",
     },
 }

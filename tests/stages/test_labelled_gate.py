@@ -13,7 +13,7 @@ from tests.running import refuse, set_params, succeed
 from tests.stage_commands import DECODE, IMAGES, MAKE_RECIPE, MAKE_VOCAB, PAIRS, train_with
 
 pytestmark = pytest.mark.slow
-MEDIC = "dataset__tabletop__own__medic__"
+MEDIC = "dataset__tabletop__models__medic__"
 SMALL = {"width": 8, "heads": 2, "layers": 1, "decoder_layers": 1, "word_width": 4, "router": 4, "slots": 3}
 TRAIN = {"iterations": 2, "batch": 2, "validate_every": 2, "select": "last"}
 SCORE = f"score --captions captions.json --pairs {PAIRS} --dataset tabletop --images {IMAGES} "

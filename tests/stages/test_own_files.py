@@ -11,6 +11,7 @@ import yaml
 from dvc.cli import main as dvc
 from PIL import Image
 
+from pipeline.io.inputs import read_yaml
 from tests import project_params
 from tests.running import ROOT, succeed
 
@@ -44,7 +45,7 @@ def write_image(folder, name, shade):
 def lab(tmp_path, monkeypatch):
     """A project with a dataset d of the user's own, whose stages run in this process."""
     stages = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
-    own = {name: stages[name] for name in ("watch", "settings", "prepare")}
+    own = {name: stages[name] for name in ("settings", "prepare")}
     (tmp_path / "dvc.yaml").write_text(json.dumps({"stages": own}))
     shutil.copyfile(ROOT / ".dvcignore", tmp_path / ".dvcignore")
     for name in (".dvc", "models", "pipeline", "stages", "raw", "data/cards", "data/code"):
@@ -123,30 +124,35 @@ def test_a_changed_image_is_indexed_again_by_the_command_that_messages_name(lab)
 
 
 def test_the_stage_watches_only_files_of_the_user(lab):
-    watch = "watch --out watched"
+    watch = "settings --code code --settings settings"
+
+    def written():
+        succeed(lab, watch)
+        shutil.rmtree(lab / "code")  # the fixture writes it without a record of this command
+        return {
+            str(path.relative_to(lab / "settings")): path.read_text()
+            for path in (lab / "settings").rglob("*.*")
+        }
+
     (lab / "npy").mkdir()
     np.save(lab / "npy/0.png.npy", np.zeros(3))
     tree = project_params.tree(pretraining__datasets=["cub"], pretraining__root={"cub": "raw"})
     tree["dataset"]["clevr_change"]["features"]["npy"] = "npy"
     project_params.save(lab, tree | {"datasets": ["tabletop", "clevr_change"]})
-    succeed(lab, watch)
-    assert json.loads((lab / "watched/datasets/tabletop.json").read_text()) == {}
-    before = {path.name: path.read_text() for path in (lab / "watched").rglob("*.json")}
-    assert set(before) == {
-        "tabletop.json",
-        "clevr_change.json",
-        "prepare.json",
-        "features.json",
+    before = written()
+    assert "images" not in read_yaml(lab / "settings/tabletop/prepare.yaml", "")
+    assert {"pretraining-cub/prepare.json", "pretraining-cub/features.json"} <= before.keys()
+    np.save(lab / "npy/0.png.npy", np.ones(4))
+    after = written()
+    assert {name for name in after if after[name] != before[name]} == {
+        "clevr_change/features.yaml",
         ".made.json",
     }
-    np.save(lab / "npy/0.png.npy", np.ones(4))
-    succeed(lab, watch)
-    after = {path.name: path.read_text() for path in (lab / "watched").rglob("*.json")}
-    assert {name for name in after if after[name] != before[name]} == {"clevr_change.json", ".made.json"}
-    found, old = json.loads(after["clevr_change.json"]), json.loads(before["clevr_change.json"])
-    assert found["prepare"] == old["prepare"] == {"annotations": {}, "images": None}
-    assert found["features"] != old["features"]
+    found = read_yaml(lab / "settings/clevr_change/prepare.yaml", "")
+    assert (found["annotations"], found["images"]) == ({}, None)
     write_image(lab, "0.png", 99)
-    succeed(lab, watch)
-    last = {path.name: path.read_text() for path in (lab / "watched").rglob("*.json")}
-    assert {name for name in after if after[name] != last[name]} == {"prepare.json", ".made.json"}
+    last = written()
+    assert {name for name in after if after[name] != last[name]} == {
+        "pretraining-cub/prepare.json",
+        ".made.json",
+    }

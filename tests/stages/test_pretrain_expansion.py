@@ -128,10 +128,10 @@ def test_a_missing_input_is_named(prepared_birds, run, missing, said):
     ("changes", "said"),
     [
         ({"dataset__birds_to_words__text__counted_with": None}, "text.counted_with: cub"),
-        ({f"{OWN}__images": None}, "own.idc_pcl.images is missing"),
+        ({f"{OWN}__images": {}}, "models.idc_pcl.images.iterations is missing"),
         (
             {f"{OWN}__pretrain__tasks": {"mlm": 1.0, "mvcl": 1.0, "fda": 1.0}},
-            "own.idc_pcl.pretrain.tasks.class_pairs is missing",
+            "models.idc_pcl.pretrain.tasks.class_pairs is missing",
         ),
         ({"dataset__birds_to_words__text__vocabulary": "words.json"}, "dataset.birds_to_words.text"),
     ],

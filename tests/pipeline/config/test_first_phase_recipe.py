@@ -13,7 +13,7 @@ from tests import project_params
 from tests.own_settings import Noted
 from tests.running import refuse, succeed
 
-OWN = "dataset__tabletop__own"
+OWN = "dataset__tabletop__models"
 
 
 def resolved(model, **changes):

@@ -2,7 +2,9 @@
 
 import pytest
 
-from pipeline.config import params, resolving
+from models import MODELS
+from pipeline.config import origins, params, resolving
+from pipeline.config.params import flat
 from pipeline.io.inputs import read_yaml
 from tests import project_params
 from tests.running import refuse, succeed
@@ -22,9 +24,9 @@ def lab(tmp_path):
             "tabletop_extreme",
             "clip4idc",
             {
-                "train.iterations": "datasets.yaml: tabletop_extreme.own.clip.train.iterations",
-                "adapt.iterations": "datasets.yaml: tabletop.own.clip.adapt.iterations",
-                "settings.switches.patches": "datasets.yaml: tabletop.own.clip.settings.switches.patches",
+                "train.iterations": "datasets.yaml: tabletop_extreme.models.clip.train.iterations",
+                "adapt.iterations": "datasets.yaml: tabletop.models.clip.adapt.iterations",
+                "settings.switches.patches": "datasets.yaml: tabletop.models.clip.settings.switches.patches",
                 "adapt.beta2": resolving.DEFAULT,
             },
         ),
@@ -34,17 +36,20 @@ def lab(tmp_path):
 def test_each_value_is_at_its_origin(lab, dataset, model, expected):
     path = lab / "params.yaml"
     recipe = resolving.resolve(params.load(path), dataset, model)
-    found = list(resolving.settings(path, recipe))
+    found = list(origins.settings(path, recipe))
     assert {key: origin for key, _, origin in found if key in expected} == expected
     trees = {name: read_yaml(lab / name, "") for name in ("params.yaml", "datasets.yaml")}
     for setting, value, origin in found:
-        if origin not in (resolving.DEFAULT, resolving.ENTRY):
+        if ": " in origin:
             file, place = origin.split(": ")
             branch = trees[file]
             for key in place.split("."):
                 branch = branch[key]
             assert branch == value, setting
-    assert {key for key, _, origin in found if origin == resolving.ENTRY} <= {"features.input", *expected}
+    layer = flat(MODELS[model].layer)
+    for setting, value, origin in found:
+        if origin == resolving.ENTRY and setting != "features.input":
+            assert layer[setting] == value
 
 
 def test_the_command_prints_an_override(lab, capsys):

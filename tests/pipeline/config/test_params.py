@@ -3,14 +3,14 @@
 import pytest
 from pydantic import ValidationError
 
-from pipeline.config import params
+from pipeline.config import params, resolving
 from pipeline.config.dataset_params import Pretrain
 from pipeline.io.errors import InputError
 from pipeline.io.outputs import yaml_of
 from tests import project_params, shipped
 
 DATASETS = ("tabletop", "tabletop_wide", "clevr_dc", "levir_cc")
-PRETRAIN = project_params.settings().of("tabletop").own["idc_pcl"].pretrain.model_dump()
+PRETRAIN = resolving.resolve(project_params.settings(), "tabletop", "idc_pcl").adapt
 OWN_PLACE = {"prepare": {"reader": "table", "root": "r", "protocol": None}}
 
 
@@ -61,6 +61,8 @@ def test_the_committed_file(tmp_path):
         ("dataset.mine", {"like": "tabletop"}, "the key dataset.mine.prepare is missing"),
         ("dataset.mine", OWN_PLACE | {"like": "nowhere"}, "dataset.mine.like"),
         ("dataset.mine", 5, "dataset.mine"),
+        ("dataset.tabletop.models.clip.train", {"epochs": 3}, "unknown key train.epochs"),
+        ("dataset.tabletop.models.clip.phase", {}, "unknown key dataset.tabletop.models.clip.phase"),
         ("dataset", {"mine": OWN_PLACE | {"like": "nowhere"}, "other": 5}, "dataset.mine.like"),
     ],
 )
@@ -110,13 +112,13 @@ def test_the_precision_of_features(everywhere, own, precision):
 
 def test_a_dataset_like_another_has_the_other_settings_of_it(tmp_path):
     own = OWN_PLACE | {"like": "levir_cc", "train": {"batch": 3}}
-    own["own"] = {"card": {"train": {"iterations": 7}}}
+    own["models"] = {"card": {"train": {"iterations": 7}}}
     found = params.load(write(tmp_path, "dataset.mine", own)).dataset
     mine, other = found["mine"], found["levir_cc"]
     assert mine.prepare.reader == "table"
     assert mine.train == other.train.model_copy(update={"batch": 3})
-    assert mine.own["card"].sizes == other.own["card"].sizes
-    assert mine.own["card"].train == other.own["card"].train.model_copy(update={"iterations": 7})
+    assert mine.models["card"].sizes == other.models["card"].sizes
+    assert mine.models["card"].train == other.models["card"].train | {"iterations": 7}
     assert other == project_params.settings().of("levir_cc")
 
 
@@ -146,12 +148,16 @@ def test_an_entry_that_is_no_mapping_is_refused(tmp_path, value):
 
 def test_defaults_of_a_phase(tmp_path):
     phase = {"iterations": 9, "batch": 4, "learning_rate": 0.1, "schedule": "constant", "validate_every": 3}
-    own = {"clevr_dc": {"own": {"clip": {"sizes": {}, "train": phase}}}}
-    found = params.load(with_published(tmp_path, own, {})).of("clevr_dc").own["clip"].train
-    assert (found.references, found.compile, found.precision, found.cache) == (1, "off", "float32", "none")
-    assert (found.optimiser, found.beta2, found.mirror, found.shift) == ("adam", 0.999, False, 0)
-    whole = params.read_tree(tmp_path / "params.yaml")["dataset"]["clevr_dc"]["own"]["clip"]["train"]
-    assert whole == found.model_dump() | {"milestones": []}  # studies vary these, too
+    own = {"clevr_dc": {"models": {"clip": {"adapt": phase, "train": phase}}}}
+    recipe = resolving.resolve(params.load(with_published(tmp_path, own, {})), "clevr_dc", "clip4idc")
+    for found in (recipe.train, recipe.adapt):
+        assert (found["references"], found["compile"], found["precision"]) == (1, "off", "float32")
+        assert (found["optimiser"], found["beta2"], found["mirror"], found["shift"]) == (
+            "adam",
+            0.999,
+            False,
+            0,
+        )
 
 
 @pytest.mark.parametrize(

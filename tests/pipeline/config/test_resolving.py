@@ -1,11 +1,13 @@
 """Recipes: nulls become the dataset's values, and a recipe has only what its model uses."""
 
 from dataclasses import replace
+from typing import get_args, get_type_hints
 
 import pytest
 
 from models import MODELS
 from pipeline.config import recipe_file, resolving
+from pipeline.config.dataset_params import ModelLayer
 from pipeline.config.store_contents import IMPORTED, Spec, spec
 from pipeline.io.errors import InputError
 from tests import project_params
@@ -23,9 +25,10 @@ def on_tabletop(**changes):
 
 
 def with_own(key, **changes):
-    """Return the parameters with other values in tabletop's own settings of a model."""
-    own = REAL.of("tabletop").own
-    return on_tabletop(own=own | {key: own[key].model_copy(update=changes)})
+    """Return the parameters with other values in tabletop's layer for a family or model."""
+    own = REAL.of("tabletop").models
+    layer = ModelLayer.model_validate(own[key].model_dump(exclude_unset=True) if key in own else {})
+    return on_tabletop(models=own | {key: layer.model_copy(update=changes)})
 
 
 def test_a_global_value_changes_only_the_models_that_use_it():
@@ -46,7 +49,7 @@ def test_every_term_has_a_weight_on_every_dataset():
 
 
 def test_a_dataset_may_have_settings_of_single_models():
-    changed = on_tabletop(model={"scorer": {"temperature": 0.25, "switches": {"mtm": "summed"}}})
+    changed = with_own("scorer", settings={"temperature": 0.25, "switches": {"mtm": "summed"}})
     plain, own = (resolving.resolve(each, "tabletop", "scorer") for each in (REAL, changed))
     assert own.settings == plain.settings | {"temperature": 0.25, "switches": {"mtm": "summed"}}
     for dataset, model in (("clevr_dc", "scorer"), ("tabletop", "scorer_cbr")):
@@ -57,15 +60,76 @@ def test_a_dataset_may_have_settings_of_single_models():
     assert switches == {"coordinates": True, "mtm": "summed"}
 
 
-def test_a_models_entry_has_a_weight_for_datasets_that_have_none(monkeypatch):
+def test_a_term_without_a_weight_is_named():
     loss = {key: value for key, value in REAL.dataset["tabletop"].loss.items() if key != "lambda_cv"}
-    without = on_tabletop(loss=loss)
     with pytest.raises(InputError, match=r"dataset\.tabletop\.loss\.lambda_cv is missing"):
-        resolving.resolve(without, "tabletop", "scorer")
-    entry = MODELS["scorer"]
-    monkeypatch.setitem(MODELS, "scorer", replace(entry, loss={**entry.loss, "cv": 0.75}))
-    assert resolving.resolve(without, "tabletop", "scorer").loss["cv"] == 0.75
-    assert resolving.resolve(REAL, "tabletop", "scorer").loss["cv"] == 0.1
+        resolving.resolve(on_tabletop(loss=loss), "tabletop", "scorer")
+
+
+def test_the_last_layer_that_names_a_key_wins(monkeypatch):
+    """Dataset < model < dataset x family < dataset x model < params.yaml, for weights and for phases."""
+    key, entry = "lambda_con", MODELS["card"]
+    values = [1.0, 2.0, 3.0, 4.0]
+    monkeypatch.setattr(resolving, "code_of", lambda model: {})
+    monkeypatch.setitem(MODELS, "card_again", replace(entry))
+    models = with_(model=REAL.model | {"card_again": REAL.model["card"]})
+
+    def found(count):
+        """Return the weight and the batch with values in the lowest `count` layers."""
+        own = [{"loss": {key: value}, "train": {"batch": int(10 * value)}} for value in values[:count]]
+        dataset = REAL.of("tabletop")
+        loss = dataset.loss | (own[0]["loss"] if own else {})
+        train = dataset.train.model_copy(update=own[0]["train"] if own else {})
+        layer = {name: {**entry.layer[name], **own[1][name]} for name in own[1]} if count > 1 else {}
+        monkeypatch.setitem(
+            MODELS, "card_again", replace(entry, layer={**entry.layer, "loss": {key: None}} | layer)
+        )
+        layers = {"card": own[2]} if count > 2 else {"card": {}}
+        layers |= {"card_again": own[3]} if count > 3 else {}
+        update = {"loss": loss, "train": train}
+        update["models"] = {name: ModelLayer.model_validate(layer) for name, layer in layers.items()}
+        everything = models.model_copy(update={"dataset": {"tabletop": dataset.model_copy(update=update)}})
+        if count > 4:
+            everything = everything.model_copy(
+                update={
+                    "loss": REAL.loss | {key: 5.0},
+                    "train": REAL.train.model_copy(update={"batch": 50}),
+                }
+            )
+        recipe = resolving.resolve(everything, "tabletop", "card_again")
+        return recipe.loss["con"], recipe.train["batch"]
+
+    for count in range(1, 6):
+        assert found(count) == (float(count), 10 * count)
+
+
+def values_of(switch_type):
+    return (True, False) if switch_type is bool else get_args(switch_type)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_models_layer_names_the_terms_that_it_has(model, monkeypatch):
+    """With the switches that leave terms or tasks out, at all their values."""
+    monkeypatch.setattr(resolving, "code_of", lambda model: {})
+    entry = MODELS[model]
+    types = get_type_hints(type(entry.released))
+    names = sorted(
+        entry.switches & {"distractor_judging", "extra_data", "experts", "routers", "tasks", "terms"}
+    )
+    cases = [{}, *({name: value} for name in names for value in values_of(types[name]))]
+    for switches in cases:
+        settings = REAL.model[model] | {"switches": switches}
+        try:
+            recipe = resolving.resolve(with_(model=REAL.model | {model: settings}), "tabletop", model)
+            shape = (3, 96, 144) if recipe.input == "pixels" else (16, 14, 14)
+            built = recipe_file.bare(recipe, shape)
+        except InputError:
+            continue  # a switch that these sizes or this dataset do not allow
+        assert tuple(recipe.loss) == tuple(term for term in built.terms if term != "cap"), switches
+        for phase in recipe.before:
+            built = recipe_file.bare(recipe, shape, phase.settings)
+            if phase.learns == "tasks":
+                assert tuple(recipe.settings_of(phase)["tasks"]) == built.terms, switches
 
 
 def test_a_recipe_has_the_source_files_of_its_model():
@@ -89,7 +153,7 @@ def test_nulls_and_switches_of_a_model_become_the_datasets():
 
 
 def test_a_switch_chooses_the_input_of_clip4idc():
-    own = REAL.of("tabletop").own["clip"]
+    own = REAL.of("tabletop").models["clip"]
     found = {}
     for patches, patch in (("linear", 16), ("features", 2)):
         settings, sizes = own.settings | {"switches": {"patches": patches}}, own.sizes | {"patch": patch}
@@ -101,8 +165,7 @@ def test_a_switch_chooses_the_input_of_clip4idc():
 
 def phase(key, name="train", **changes):
     """Return the parameters with other settings in a phase of a model on tabletop."""
-    settings = getattr(REAL.of("tabletop").own[key], name)
-    return with_own(key, **{name: settings.model_copy(update=changes)})
+    return with_own(key, **{name: getattr(REAL.of("tabletop").models[key], name) | changes})
 
 
 SIZES = REAL.of("tabletop").sizes
@@ -118,14 +181,24 @@ def with_sizes(**changes):
         (REAL, "scorrer", "unknown model 'scorrer'"),
         (with_(model=REAL.model | {"newer": {}}), "newer", r"models/__init__\.py has subtraction"),
         (with_(model={"rr": {"dropout": 0.1, "depth": 2}}), "rr", r"unknown key model\.rr\.depth"),
-        (with_(model={"rr": {}}), "rr", r"the key model\.rr\.dropout is missing"),
-        (on_tabletop(model={"rr": {"a": 1.0}}), "rr", r"unknown key model\.rr\.a"),
-        (on_tabletop(own={}), "idc_pcl", r"dataset\.tabletop\.own\.idc_pcl is missing"),
+        (on_tabletop(settings={}), "rr", r"the key model\.rr\.dropout is missing"),
+        (
+            with_own("rr", settings={"a": 1.0}),
+            "rr",
+            r"unknown key dataset\.tabletop\.models\.rr\.settings\.a",
+        ),
+        (on_tabletop(models={}), "idc_pcl", r"dataset\.tabletop\.models\.idc_pcl is missing"),
+        (with_own("scorrer"), "rr", r"unknown key dataset\.tabletop\.models\.scorrer"),
+        (with_own("clip", sizes={"intr": 1}), "clip_ft", r"dataset\.tabletop\.models\.clip\.sizes\.intr"),
+        (on_tabletop(settings={"droput": 0.1}), "rr", r"dataset\.tabletop\.settings\.droput"),
+        (with_sizes(patch=3), "rr", r"dataset\.tabletop\.sizes\.patch"),
+        (phase("idc_pcl", "pretrain", batch="4"), "idc_pcl", r"models\.idc_pcl\.pretrain\.batch"),
+        (phase("clip", select_after=9999), "clip_ft", "select_after"),
         (with_sizes(heads=3), "rr", r"width 128 is not a multiple of heads \(3\)"),
         (with_sizes(word_width=9), "rr", "word_width 9"),
         (with_sizes(width=1 << 16), "rr", "width is 65536"),
         (with_sizes(layers=65), "rr", "layers is 65"),
-        (with_own("clip", sizes={"width": 8}), "clip4idc", "sizes has width, not patch"),
+        (with_own("idc_pcl", sizes={}), "idc_pcl", "sizes has width, heads, single, pair, pool, not .*cross"),
         (phase("idc_pcl", mirror=True), "idc_pcl", "mirror and shift"),
         (phase("idc_pcl", shift=1), "idc_pcl", "mirror and shift"),
         (phase("clip", max_tokens=40), "clip4idc", r"dataset\.tabletop\.text\.max_tokens"),

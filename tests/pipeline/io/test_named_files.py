@@ -12,7 +12,7 @@ from tests import project_params
         ("features__weights", "features"),
         ("dataset__tabletop__features__weights", "features"),
         ("dataset__tabletop__text__vocabulary", "text"),
-        ("dataset__tabletop__own__clip__start", "own"),
+        ("dataset__tabletop__models__clip__start", "models"),
     ],
 )
 def test_a_named_file_belongs_to_one_section(key, section):

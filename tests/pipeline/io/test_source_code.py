@@ -168,3 +168,11 @@ def test_code_that_resolves_settings_is_no_code_of_a_training():
     """So an edit of it retrains nothing: the stage `recipe` has written the resolved settings."""
     for stage in ("pretrain", "train", "decode"):
         assert not {"pipeline/config/resolving.py", "stages/recipe.py"} & source_code.of_stage(stage).keys()
+
+
+def test_a_new_metric_trains_nothing_again():
+    """The table of metrics, and what makes tables of them, are code of the scores only."""
+    of_scores = {f"pipeline/scoring/{name}.py" for name in ("mean_metrics", "metric_names", "corpus")}
+    assert of_scores <= source_code.of_stage("score").keys()
+    for stage in ("pretrain", "train", "decode", "recipe", "extract"):
+        assert not of_scores & source_code.of_stage(stage).keys()

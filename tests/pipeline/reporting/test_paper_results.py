@@ -84,7 +84,7 @@ def test_a_model_that_reads_pixels_has_its_own_conditions(settings):
     of_clevr = settings.dataset["clevr_change"]
     small = of_clevr.model_copy(
         update={
-            "own": {"clip": of_clevr.own["clip"].model_copy(update={"start": None})},
+            "models": {"clip": of_clevr.models["clip"].model_copy(update={"start": None})},
             "features": of_clevr.features.model_copy(update={"pixels": (96, 144)}),
         }
     )
@@ -99,7 +99,7 @@ def test_idc_pcl_is_compared_with_its_own_settings(settings):
         assert not [each for each in found if each.split(":")[0] in ("iterations", "batch", "learning rate")]
         of_clevr = settings.dataset["clevr_change"]
         others = settings.model_copy(
-            update={"dataset": {"clevr_change": of_clevr.model_copy(update={"own": {}})}}
+            update={"dataset": {"clevr_change": of_clevr.model_copy(update={"models": {}})}}
         )
         assert "batch: 100, ours 128" in differing_conditions(
             row("clevr_change", "total", method), others, 7970

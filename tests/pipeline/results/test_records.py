@@ -109,7 +109,7 @@ def test_what_a_row_changes_is_in_the_name(repository):
 
 
 def test_different_changes_give_different_names():
-    own = "dataset.tabletop.own.clip"
+    own = "dataset.tabletop.models.clip"
     long = {f"{own}.train.{number}.a_name_of_some_length": number for number in range(20)}
     rows = [{}, {f"{own}.adapt.iterations": 500}, {f"{own}.train.iterations": 500}, {f"{own}.start": "a/b"}]
     rows += [{f"{own}.start": "a b"}, {f"{own}.start": "1"}, {f"{own}.start": 1}, long, long | rows[1]]

@@ -159,7 +159,7 @@ source: A paper, Table 6
 datasets: [clevr_change]
 rows:
   - {label: CLIP4IDC, model: clip4idc, published: CLIP4IDC}
-  - {label: 2/3, model: clip4idc, set: {'dataset.{dataset}.own.clip.sizes.intra': 2}}
+  - {label: 2/3, model: clip4idc, set: {'dataset.{dataset}.models.clip.sizes.intra': 2}}
 """
 PIXELS = {"outs": [{"path": "data/features/tabletop/pixels.zarr", "md5": "p1"}]}
 

@@ -79,7 +79,7 @@ rows:
 def test_a_row_with_extra_data_depends_on_its_records_and_store(tmp_path):
     root = make_repository(tmp_path, {"two": EXPANDED})
     tree = project_params.tree()
-    tree["dataset"]["tabletop"]["own"]["idc_pcl"]["pretrain"]["tasks"]["class_pairs"] = 1.0
+    tree["dataset"]["tabletop"]["models"]["idc_pcl"]["pretrain"]["tasks"]["class_pairs"] = 1.0
     (root / "params.yaml").write_text(yaml.safe_dump(tree))
     with pytest.raises(InputError, match=r"nabirds is not prepared.*add nabirds to pretraining"):
         planned(root)
@@ -253,7 +253,7 @@ def test_a_dataset_that_is_not_prepared(repository):
 def test_weights_that_lead_out_of_the_workspace_remove_nothing(tmp_path, start):
     (tmp_path / "workspace/a").mkdir(parents=True)
     (tmp_path / "mine").write_text("x")
-    tree = {"dataset": {"d": {"own": {"clip": {"start": start}}}}}
+    tree = {"dataset": {"d": {"models": {"clip": {"start": start}}}}}
     with pytest.raises(InputError, match=r"^start: .*mine leads out of the repository; name it from / on$"):
         workspace.link_named(tmp_path / "lab", tmp_path / "workspace", tree, "d")
     assert (tmp_path / "mine").read_text() == "x"

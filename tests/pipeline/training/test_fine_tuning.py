@@ -104,7 +104,7 @@ def test_changed_weights_change_the_inputs_of_a_run(trained):
 
 @pytest.mark.parametrize("model", ["clip4idc", "idc_pcl", "scorer_cbr", "clip_ft"])
 def test_a_run_that_starts_from_trained_weights_has_no_pretraining(model):
-    changes = {"dataset__tabletop__own__clip__start": "clip.safetensors"}
+    changes = {"dataset__tabletop__models__clip__start": "clip.safetensors"}
     chosen = project_params.settings(train__fine_tune="demo/clip4idc", **changes)
     resolved = resolving.resolve(chosen, "tabletop", model)
     assert resolved.train["fine_tune"] == "demo/clip4idc"

@@ -14,9 +14,10 @@ from pipeline.config import params
 from pipeline.datasets import manifest
 from pipeline.datasets.schema import SPLITS, Pair
 from pipeline.decoding import attention_maps
-from pipeline.free_english.truth import FREE
+from pipeline.free_english.judging import FREE
 from pipeline.io.errors import printable
 from pipeline.io.outputs import file_to_write
+from pipeline.judging.strict import STRICT
 from pipeline.reporting import tables
 from pipeline.scoring import attention_localisation, results, routing, run_files, scored_files, table_notes
 from pipeline.scoring.attention_localisation import Localisation
@@ -25,7 +26,6 @@ from pipeline.scoring.corpus import Scores, score
 from pipeline.scoring.metric_names import AGREES, BY_CHANGE, TOTAL, TRUE
 from pipeline.scoring.results import Correctness
 from pipeline.scoring.scored_files import Scored
-from pipeline.scoring.sentences import STRICT
 from pipeline.scoring.tokenizer import OF_SCORES
 from stages import run
 

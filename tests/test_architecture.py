@@ -15,7 +15,7 @@ STAGES = yaml.load((ROOT / "dvc.yaml").read_text(), yaml.CSafeLoader)["stages"]
 LAYERS = """
     stages commands
     cli results study demo publishing probe captioning confidence sensitivity reporting statistics training
-    free_english negatives scoring authors_checkpoints decoding weights features tabletop
+    free_english negatives scoring authors_checkpoints decoding weights features judging tabletop
     datasets compute text config io
     pipeline models
 """.split()  # noqa: SIM905

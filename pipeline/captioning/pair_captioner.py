@@ -24,8 +24,8 @@ from pipeline.features.backbone_weights import input_shape
 from pipeline.io import content_hashes
 from pipeline.io.errors import InputError
 from pipeline.io.provenance import sha256 as content_hash
+from pipeline.judging.no_change import says_no_change
 from pipeline.scoring import routing
-from pipeline.scoring.no_change import says_no_change
 from pipeline.text import vocabularies
 from pipeline.text.vocabularies import Vocabulary
 from pipeline.weights import trained_model

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.datasets.schema import CHANGE_TYPES, NO_CHANGE, Pair
-from pipeline.free_english.truth import FREE, judged_claims
+from pipeline.free_english.judging import FREE, judged_claims
 from pipeline.io.content_hashes import with_hashes
 from pipeline.io.errors import InputError
+from pipeline.judging import verdicts
+from pipeline.judging.strict import STRICT
+from pipeline.judging.verdicts import UNPARSED, Verdict
 from pipeline.reporting.tables import Table, number
-from pipeline.scoring import truth
 from pipeline.scoring.answer_text import answer_of
 from pipeline.scoring.metric_names import FAULTS, FITS, TRUE
-from pipeline.scoring.sentences import STRICT
-from pipeline.scoring.truth import UNREADABLE, Verdict
 from pipeline.statistics.bootstrap import Share, share
 
 Judge = Callable[[str, Pair], Verdict | None]
@@ -36,7 +36,7 @@ class Answer:
     @property
     def unreadable(self) -> bool:
         """True if the caption cannot be parsed."""
-        return self.verdict.faults == UNREADABLE
+        return self.verdict.faults == UNPARSED
 
     @property
     def is_missing(self) -> bool:
@@ -102,7 +102,7 @@ def table(answers: Sequence[Answer]) -> Table:
         true_share, unreadable = _true_share(part_answers), _unreadable_share(part_answers)
         percent = number(true_share.value)
         rows.append([name, str(true_share.number), percent, true_share.interval, number(unreadable.value)])
-    faults = Counter(truth.FAULTS[letter] for answer in answers for letter in answer.verdict.faults)
+    faults = Counter(verdicts.FAULTS[letter] for answer in answers for letter in answer.verdict.faults)
     fault_counts = ", ".join(f"{name} {count:,}" for name, count in faults.most_common()) or "none"
     notes = [f"faults (captions): {fault_counts}"]
     if unnamed := sum(answer.unnamed for answer in answers):
@@ -132,7 +132,7 @@ def leaderboard_row(
     changed = [answer for answer in answers if answer.pair.changed is not False]
     faults = Counter(letter for answer in changed for letter in answer.verdict.faults)
     fault_shares = {
-        truth.FAULTS[letter]: round(count / len(changed), DIGITS) for letter, count in faults.items()
+        verdicts.FAULTS[letter]: round(count / len(changed), DIGITS) for letter, count in faults.items()
     }
     are_unnamed = any(answer.unnamed for answer in changed)
     row = {
@@ -185,5 +185,5 @@ def _claims(answer: Answer) -> list[dict[str, str]]:
             "verdict": judged_claim.verdict,
             FAULTS: judged_claim.faults,
         }
-        for judged_claim in judged_claims(answer.text, answer.pair)
+        for judged_claim in judged_claims(answer.text, answer.pair) or ()
     ]

@@ -12,7 +12,7 @@ from typing import Literal, get_args
 
 from pipeline.datasets.schema import CHANGE_TYPES, NO_CHANGE, Pair
 from pipeline.io.errors import InputError
-from pipeline.scoring.truth import judge
+from pipeline.judging.strict import judge
 from pipeline.sensitivity import text_edits
 from pipeline.sensitivity.grammar_edits import EDITS, NOTHING_SAID, Edit, Said, Source
 

@@ -11,19 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pipeline.datasets.schema import NO_CHANGE, Pair, Placed
-from pipeline.scoring.truth import (
-    ATTRIBUTES,
-    CHANGED,
-    FAULTS,
-    KIND,
-    OTHER,
-    RELATION,
-    SENTENCE,
-    SILENT,
-    VALUE,
-)
+from pipeline.judging.strict import GRAMMAR, MEANING, Sentence
+from pipeline.judging.verdicts import ANOTHER, ATTRIBUTES, FAULTS, KIND, RELATION, SILENT, VALUE
 from pipeline.tabletop import words
-from pipeline.tabletop.words import MEANINGS, NEW_VALUE, SYNONYMS, VERB_PHRASES, VERBS
+from pipeline.tabletop.words import CHANGED, MEANINGS, NEW_VALUE, SYNONYMS, VERB_PHRASES, VERBS
 
 KINDS = ("color", "texture", "add", "drop", "move")
 BEGINNINGS = {NEW_VALUE.get(name, name): verbs for name, verbs in VERBS.items()}
@@ -91,15 +82,24 @@ class Said:
     @classmethod
     def of(cls, caption: str) -> "Said | None":
         """Return the parts of a caption; None if it does not follow the grammar."""
-        match = SENTENCE.fullmatch(caption)
-        if match is None:
+        if not GRAMMAR.fullmatch(caption):
             return None
-        part = {name: match[name] or "" for name in ("size", "color", "material", "shape", "relation")}
-        verb, kind, value = match["verb"], VERB_PHRASES[match["verb"].lower()], ""
+        sentence = Sentence.of(caption)
+        named = {MEANING[sentence.lower[place]][0]: sentence.words[place] for place in sentence.attributes}
+        (kind,) = sentence.claim.changes
+        verb, value = sentence.text(sentence.ending), ""
         if kind in CHANGED:
             verb, value = verb.rsplit(" ", 1)
-        landmark = (match["landmark"] or "").partition(f" {part['relation']} ")[2] if part["relation"] else ""
-        return cls(**part, landmark=landmark, verb=verb, value=value, kind=kind)
+        landmark = range(sentence.landmark.start - 1, sentence.landmark.stop)  # with its article
+        return cls(
+            *(named.get(name, "") for name in ("size", "color", "material")),
+            shape=sentence.words[sentence.nouns[0]],
+            relation=sentence.text(sentence.relation) if sentence.landmark else "",
+            landmark=sentence.text(landmark) if sentence.landmark else "",
+            verb=verb,
+            value=value,
+            kind=kind,
+        )
 
     @property
     def phrase(self) -> str:
@@ -146,7 +146,7 @@ Make = Callable[[Source, Said], Iterator[str]]
 class Edit:
     """A way to edit captions.
 
-    `faults` are the letters of truth.FAULTS that the new caption may have, each of them alone or together;
+    `faults` are the letters of verdicts.FAULTS that the new caption may have, each of them alone or together;
     None if the new caption need not follow the grammar.
     """
 
@@ -178,7 +178,7 @@ def attribute_edit(name: str) -> Edit:
             yield from (replace(said, **{name: word}).text for word in _other_words(source, said, name))
 
     label = {"color": "colour"}.get(name, name)
-    return Edit(label, make, True, faults=frozenset(ATTRIBUTES[name] + OTHER))
+    return Edit(label, make, True, faults=frozenset(ATTRIBUTES[name] + ANOTHER))
 
 
 def missed(source: Source, said: Said) -> Iterator[str]:
@@ -353,8 +353,8 @@ EDITS = (
     Edit("change denied", denied, True),
     Edit("another object", other_object, True, faults=frozenset("zcmso"), needs_scene=True),
     *(attribute_edit(name) for name in ("color", "material", "shape", "size")),
-    Edit("relation", other_relation, True, faults=frozenset(RELATION + OTHER)),
-    Edit("landmark", other_landmark, True, faults=frozenset(RELATION + OTHER)),
+    Edit("relation", other_relation, True, faults=frozenset(RELATION + ANOTHER)),
+    Edit("landmark", other_landmark, True, faults=frozenset(RELATION + ANOTHER)),
     Edit("subject and landmark exchanged", exchanged_objects, True, faults=ANY),
     Edit("new value", other_value, True, faults=frozenset(VALUE)),
     Edit("old and new value exchanged", exchanged_values, True, faults=frozenset("cmov")),

@@ -13,9 +13,9 @@ from pipeline.datasets.schema import Pair
 from pipeline.decoding.greedy import captions
 from pipeline.features.store import FeatureStore
 from pipeline.io.errors import InputError
+from pipeline.judging.strict import judge
 from pipeline.scoring.metrics import cider_d, cider_is_zero, rouge_l
 from pipeline.scoring.retrieval import ranks, retrievable, similarities
-from pipeline.scoring.truth import judge
 from pipeline.text.vocabularies import Vocabulary
 from pipeline.training.sampling import Batch, assembled
 from pipeline.training.task_sampling import CLASS_PAIRS, ClassItems, captions_of, check_negatives

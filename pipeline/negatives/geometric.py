@@ -87,12 +87,12 @@ class Geometric:
         self.index = Index(drawn(sorted(changes), MOST, rng))
         self.endings = _endings(self.index.documents)
 
-    def source(self, pair: Pair, references: Sequence[str], rng: np.random.Generator) -> "Source":
+    def source(self, pair: Pair, references: Sequence[str], rng: np.random.Generator) -> "GeometricSource":
         """Return the source of negatives (wrong captions) for one pair; `references`: the pair's captions."""
-        return Source(self, pair, [plain(caption) for caption in references], rng)
+        return GeometricSource(self, pair, [plain(caption) for caption in references], rng)
 
 
-class Source:
+class GeometricSource:
     """Source of candidates for the negatives of one pair."""
 
     certain = True

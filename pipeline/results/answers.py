@@ -26,7 +26,7 @@ DIGITS = 6
 
 
 @dataclass(frozen=True)
-class Answer:
+class JudgedAnswer:
     """A caption of a pair, with its verdict."""
 
     pair: Pair
@@ -49,7 +49,7 @@ class Answer:
         return not self.verdict.true and not self.verdict.faults
 
 
-def judged(texts: Mapping[str, str], pairs: Sequence[Pair], reader: str) -> list[Answer]:
+def judged(texts: Mapping[str, str], pairs: Sequence[Pair], reader: str) -> list[JudgedAnswer]:
     """Judge the caption of each pair by the pair's scene, or by its references if the scene is unknown.
 
     texts: pair id -> caption, or output of a language model, in which the answer is found (answer_text.py)
@@ -67,11 +67,11 @@ def judged(texts: Mapping[str, str], pairs: Sequence[Pair], reader: str) -> list
                 f"pair {pair.pair_id} has no scene, and its references name no kind of change; score with "
                 "python -m stages.score"
             )
-        answers.append(Answer(pair, text, verdict))
+        answers.append(JudgedAnswer(pair, text, verdict))
     return answers
 
 
-def parts(answers: Sequence[Answer]) -> dict[str, list[Answer]]:
+def parts(answers: Sequence[JudgedAnswer]) -> dict[str, list[JudgedAnswer]]:
     """Return name of a table row -> answers that belong to the row. Rows without answers are left out.
 
     The rows are "all", "changed", each kind of change, and "unchanged".
@@ -83,15 +83,15 @@ def parts(answers: Sequence[Answer]) -> dict[str, list[Answer]]:
     return {name: members for name, members in by_row.items() if members}
 
 
-def _true_share(answers: Sequence[Answer]) -> Share:
+def _true_share(answers: Sequence[JudgedAnswer]) -> Share:
     return share([answer.verdict.true for answer in answers], [answer.pair.scene_id for answer in answers])
 
 
-def _unreadable_share(answers: Sequence[Answer]) -> Share:
+def _unreadable_share(answers: Sequence[JudgedAnswer]) -> Share:
     return share([answer.unreadable for answer in answers], [answer.pair.scene_id for answer in answers])
 
 
-def table(answers: Sequence[Answer]) -> Table:
+def table(answers: Sequence[JudgedAnswer]) -> Table:
     """Return a table of the share of true captions, in percent with 95 % intervals over scenes.
 
     The rows are all pairs, changed pairs, each kind of change, and unchanged pairs.
@@ -116,7 +116,7 @@ def table(answers: Sequence[Answer]) -> Table:
 
 
 def leaderboard_row(
-    name: str, reader: str, split: str, answers: Sequence[Answer], hashes: Mapping[str, str]
+    name: str, reader: str, split: str, answers: Sequence[JudgedAnswer], hashes: Mapping[str, str]
 ) -> dict[str, Any]:
     """Return the row of a leaderboard: shares of true captions with 95 % intervals over scenes.
 
@@ -154,7 +154,7 @@ def _rounded(true_share: Share) -> dict[str, float]:
     return bounds | {"pairs": true_share.number}
 
 
-def lines(answers: Sequence[Answer], reader: str) -> list[dict[str, Any]]:
+def lines(answers: Sequence[JudgedAnswer], reader: str) -> list[dict[str, Any]]:
     """Return a JSON object per caption: ids, `changed` of the pair, text and verdict.
 
     reader: how the captions were parsed, "strict" or "free" (READERS)
@@ -177,7 +177,7 @@ def lines(answers: Sequence[Answer], reader: str) -> list[dict[str, Any]]:
     ]
 
 
-def _claims(answer: Answer) -> list[dict[str, str]]:
+def _claims(answer: JudgedAnswer) -> list[dict[str, str]]:
     return [
         {
             "kind": judged_claim.claim.kind,

@@ -33,7 +33,7 @@ from pipeline.study.slurm import Line
 FOLDER = Path("studies")
 
 
-class Row(Strict):
+class StudyRow(Strict):
     """Row of a study's table: a model, with changes to params.yaml.
 
     `set` maps keys of params.yaml to new values. `times` maps keys to factors of their current values.
@@ -54,7 +54,7 @@ class Study(Strict):
     source: Line
     datasets: tuple[Name, ...] = Field(strict=False, min_length=1)
     subsets: tuple[Subset, ...] = Field(strict=False, min_length=1, default=("total",))
-    rows: tuple[Row, ...] = Field(strict=False, min_length=1)
+    rows: tuple[StudyRow, ...] = Field(strict=False, min_length=1)
 
     @model_validator(mode="after")
     def _labels_differ(self) -> "Study":
@@ -86,7 +86,7 @@ DATASET_PARTS = ("loss", "train", "sizes", "own")
 PARTS = ("loss", "train", "reinforce", "decode")
 
 
-def overlay(tree: Tree, row: Row, dataset: str, location: str) -> Tree:
+def overlay(tree: Tree, row: StudyRow, dataset: str, location: str) -> Tree:
     """Return the content of params.yaml, changed for one row of a study and one dataset.
 
     tree: the current content of params.yaml
@@ -110,7 +110,7 @@ def overlay(tree: Tree, row: Row, dataset: str, location: str) -> Tree:
     return changed
 
 
-def changes(tree: Tree, row: Row, dataset: str) -> Tree:
+def changes(tree: Tree, row: StudyRow, dataset: str) -> Tree:
     """Return the settings that a row of a study changes: full key in params.yaml -> new value.
 
     `set` of the row gives new values. `times` gives factors for the current values. A key is left out
@@ -130,7 +130,7 @@ def changes(tree: Tree, row: Row, dataset: str) -> Tree:
     return {key: value for key, value in changed.items() if not _has(tree, key, value, variant_switches)}
 
 
-def _variant_switches(tree: Tree, row: Row, dataset: str, changed: Tree) -> Tree:
+def _variant_switches(tree: Tree, row: StudyRow, dataset: str, changed: Tree) -> Tree:
     """Return the default switches of the row's model on the dataset: name of a switch -> value.
 
     A default applies if `model.NAME.switches` in params.yaml does not set the switch. The defaults are the
@@ -156,7 +156,7 @@ def _has(tree: Tree, key: str, value: Any, variant_switches: Tree) -> bool:
     return name in branch and same_kind and bool(branch[name] == value)
 
 
-def filled(key: str, row: Row, dataset: str) -> str:
+def filled(key: str, row: StudyRow, dataset: str) -> str:
     """Return `key` with `{dataset}` and `{model}` replaced by `dataset` and the row's model.
 
     `key` is a key of params.yaml, as a row of a study has it in `set` or `times`.

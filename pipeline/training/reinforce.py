@@ -74,7 +74,7 @@ def agreement(pairs: Sequence[Pair], captions: Sequence[str], false_alarm: float
     return rewards
 
 
-class CiderD:
+class CiderReward:
     """Reward CIDEr-D, from 0 to 10, with the document frequencies of the training references.
 
     `tokenize` is the tokeniser for the references. The model's captions are not tokenised, because they
@@ -121,7 +121,7 @@ def reward_of(settings: Mapping[str, Any], pairs: Sequence[Pair], tokenize: Toke
         case "agrees":
             return partial(agreement, false_alarm=settings["false_alarm"])
         case "CIDEr-D":
-            reward = CiderD(pairs, tokenize)
+            reward = CiderReward(pairs, tokenize)
             if cider_is_zero(reward.references):
                 raise InputError(
                     "reinforce.reward: CIDEr-D is 0 by definition over fewer than 2 distinct sets of "

@@ -31,7 +31,7 @@ TRUE, TRUE_CHANGED, TRUE_BOTH = "true", "true/changed", "true/both"
 COLUMNS = {"truth": TRUE_BOTH, "last": CIDER}  # value of train.select -> name of the score, where they differ
 
 
-class Scores(Protocol):
+class Validator(Protocol):
     """Function that computes the validation scores of a model.
 
     If the score that chooses the snapshot is the same for every model, `constant` says why; else None.

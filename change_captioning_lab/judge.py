@@ -5,10 +5,11 @@
 """
 
 from pipeline.datasets.schema import Pair, Placed, SceneFacts, read_pairs
-from pipeline.free_english.truth import judge_free
+from pipeline.free_english.judging import judge_free
+from pipeline.judging.strict import judge
+from pipeline.judging.verdicts import FAULTS, Verdict
 from pipeline.publishing.rows import pair_of
 from pipeline.scoring.answer_text import answer_of
-from pipeline.scoring.truth import FAULTS, Verdict, judge
 
 __all__ = [
     "FAULTS",

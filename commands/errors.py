@@ -20,6 +20,8 @@ from pipeline.config import params
 from pipeline.config.params import read_tree
 from pipeline.io.errors import InputError, printable
 from pipeline.io.outputs import file_to_write, write_text
+from pipeline.judging.strict import judge
+from pipeline.judging.verdicts import UNPARSED
 from pipeline.reporting.figures import svg_file
 from pipeline.reporting.tables import Table, show
 from pipeline.results import false_words, own_records, record_tables, records
@@ -28,7 +30,6 @@ from pipeline.results.record_tables import Records
 from pipeline.results.results_figures import draw_faults, of_bars
 from pipeline.scoring import results
 from pipeline.scoring.caption_files import read_results
-from pipeline.scoring.truth import UNREADABLE, judge
 from pipeline.statistics.pair_scores import read_pairs
 
 
@@ -76,7 +77,7 @@ def _faults_of_records(own: bool) -> list[Faults]:
 def _faults_of_run(path: Path) -> Faults:
     file = path / "pairs.jsonl" if path.is_dir() else path
     lines = read_pairs(file)
-    unreadable_ids = [line.pair_id for line in lines if line.faults == UNREADABLE]
+    unreadable_ids = [line.pair_id for line in lines if line.faults == UNPARSED]
     _warn_of_unreadable(unreadable_ids, {line.pair_id: line.caption for line in lines})
     if any(line.faults is None for line in lines):
         raise InputError(f"{file} has no faults; score pairs with scenes: `dvc repro score`")
@@ -95,7 +96,7 @@ def _faults_of_captions(path: Path, pairs: Path, key: str | None) -> Faults:
             raise InputError(f"{path} has no caption of the test pair {pair.pair_id}; add it")
         if (verdict := judge(captions[pair.pair_id], pair)) is None:
             raise InputError(f"{pairs} has no scene of the pair {pair.pair_id}; use a rendered dataset")
-        if verdict.faults == UNREADABLE:
+        if verdict.faults == UNPARSED:
             unreadable_ids.append(pair.pair_id)
         judged.append((verdict.faults, bool(pair.changed)))
     _warn_of_unreadable(unreadable_ids, captions)

@@ -22,7 +22,7 @@ from pipeline.features.store import FeatureStore
 from pipeline.io.outputs import file_to_write, write_json
 from pipeline.probe import grid_labels, labelled_cells, linear_probe
 from pipeline.probe.labelled_cells import ImageGrids
-from pipeline.probe.linear_probe import Cells, Scores
+from pipeline.probe.linear_probe import Cells, ProbeScores
 from pipeline.reporting.tables import Table, show
 
 Labelling = Callable[..., np.ndarray]  # function that returns the class of each cell
@@ -82,7 +82,7 @@ def read_cells(arguments: argparse.Namespace, store: FeatureStore, split: str, l
     return linear_probe.gather(store.read, names, labels, arguments.cells, f"reading cells of {split}")
 
 
-def show_accuracy(scores: Scores, split: str, tested: int, trained: int) -> None:
+def show_accuracy(scores: ProbeScores, split: str, tested: int, trained: int) -> None:
     """Print, for each attribute, the accuracy of the probe and of the majority.
 
     The majority is a classifier that always predicts the most frequent class of the training cells.

@@ -17,7 +17,7 @@ from pipeline.reporting import run_curves
 from pipeline.results import own_records, records
 from pipeline.scoring import run_files
 from pipeline.study import study_runs
-from pipeline.study.study_file import Row, Study
+from pipeline.study.study_file import Study, StudyRow
 from pipeline.study.study_runs import Run
 
 
@@ -58,7 +58,7 @@ def runs(root: Path) -> list[Run]:
     study have the same key if their settings, code and data are equal.
     """
     settings = params.load()
-    rows = [Row(label=model, model=model) for model in settings.models]
+    rows = [StudyRow(label=model, model=model) for model in settings.models]
     study = Study(title="-", source="-", datasets=settings.datasets, rows=tuple(rows))
     planned = [
         row

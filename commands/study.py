@@ -19,7 +19,7 @@ from pipeline.io.outputs import write_text
 from pipeline.reporting.tables import show
 from pipeline.results import own_records, records, study_table
 from pipeline.study import slurm, study_file, study_runs, workspace
-from pipeline.study.jobs import Local, Place, Queue, cancel
+from pipeline.study.jobs import Executor, Local, Queue, cancel
 from pipeline.study.run_task import RunTask
 from pipeline.study.study_runs import Planned, Run
 from pipeline.study.workspace import Base
@@ -52,7 +52,7 @@ def add_places(parser: argparse.ArgumentParser) -> None:
     add("--jobs", type=jobs, help="jobs at a time (default: one here; on SLURM the number in --cluster)")
 
 
-def place_of(arguments: argparse.Namespace) -> Place:
+def place_of(arguments: argparse.Namespace) -> Executor:
     """Return the place (this machine or SLURM) that the arguments name."""
     if arguments.on == "local":
         return Local(arguments.jobs or 1)
@@ -89,7 +89,7 @@ def study(arguments: argparse.Namespace) -> None:
 
 
 def _run(
-    root: Path, missing: Sequence[tuple[Planned, Run]], base: Base, place: Place, commits: bool
+    root: Path, missing: Sequence[tuple[Planned, Run]], base: Base, place: Executor, commits: bool
 ) -> list[str]:
     """Run a job for each missing run. Return a line for each failed run.
 

@@ -18,7 +18,7 @@ from pipeline.config import params, recipe_file
 from pipeline.config.recipe_file import Recipe
 from pipeline.datasets import cub_nabirds
 from pipeline.datasets.cub_nabirds import NEGATIVES, RECORDS, records_of, stores_of
-from pipeline.datasets.negatives import REMEDY, Negatives, captions_of, read_negatives
+from pipeline.datasets.negatives import REMEDY, PairNegatives, captions_of, read_negatives
 from pipeline.datasets.schema import ClassPair, read_pairs
 from pipeline.features.object_storage import store_of
 from pipeline.features.store import FeatureStore
@@ -102,7 +102,7 @@ def negatives(arguments: argparse.Namespace, dataset: str) -> OtherInputs:
     pairs = read_pairs(arguments.pairs)
     if arguments.negatives:
         captions = {pair.pair_id: pair.captions for pair in pairs}
-        for item in read_records(arguments.negatives, Negatives, REMEDY):
+        for item in read_records(arguments.negatives, PairNegatives, REMEDY):
             if captions.get(item.pair_id) != item.captions:
                 raise InputError(f"{arguments.negatives}: {item.pair_id} has other captions; {REMEDY} again")
         return negatives_in(arguments.negatives, REMEDY)

@@ -14,9 +14,10 @@ from pipeline.config import params
 from pipeline.datasets import manifest
 from pipeline.datasets.schema import SPLITS, Pair
 from pipeline.decoding import attention_maps
-from pipeline.free_english.truth import FREE
+from pipeline.free_english.judging import FREE
 from pipeline.io.errors import printable
 from pipeline.io.outputs import file_to_write
+from pipeline.judging.strict import STRICT
 from pipeline.reporting import tables
 from pipeline.scoring import attention_localisation, results, routing, run_files, scored_files, table_notes
 from pipeline.scoring.attention_localisation import Localisation
@@ -24,8 +25,7 @@ from pipeline.scoring.conditions import Conditions, Scope
 from pipeline.scoring.corpus import Scores, score
 from pipeline.scoring.metric_names import AGREES, BY_CHANGE, TOTAL, TRUE
 from pipeline.scoring.results import Correctness
-from pipeline.scoring.scored_files import Scored
-from pipeline.scoring.sentences import STRICT
+from pipeline.scoring.scored_files import ScoredTexts
 from pipeline.scoring.tokenizer import OF_SCORES
 from stages import run
 
@@ -68,7 +68,7 @@ def main() -> None:
     _show(scores, truth, notes)
 
 
-def _scored(arguments: argparse.Namespace, pairs: list[Pair], others: list[str]) -> Scored:
+def _scored(arguments: argparse.Namespace, pairs: list[Pair], others: list[str]) -> ScoredTexts:
     """Read the captions to score. `others`: ids of pairs of other splits."""
     captions, key, referenced_only = arguments.captions, arguments.key, arguments.referenced_only
     if arguments.references:
@@ -116,7 +116,7 @@ def _arguments() -> argparse.Namespace:
     return arguments
 
 
-def _against_pairs(scored: Scored, arguments: argparse.Namespace) -> tuple[Scores, Correctness, Scope]:
+def _against_pairs(scored: ScoredTexts, arguments: argparse.Namespace) -> tuple[Scores, Correctness, Scope]:
     captions, pairs, everything = scored.captions, scored.pairs, params.load()
     settings, grammar = everything.score, None
     if arguments.dataset:
@@ -138,7 +138,7 @@ def _against_pairs(scored: Scored, arguments: argparse.Namespace) -> tuple[Score
     return results.score_pairs(captions, pairs, timeout, tokeniser, truth), truth, scope
 
 
-def _against_references(scored: Scored, arguments: argparse.Namespace) -> tuple[Scores, Scope]:
+def _against_references(scored: ScoredTexts, arguments: argparse.Namespace) -> tuple[Scores, Scope]:
     timeout, tokeniser = arguments.meteor_timeout or 600.0, arguments.tokeniser or "ptb"
     gate = routing.read(arguments.captions).gate
     scored_as = Conditions(tokeniser=OF_SCORES[tokeniser][0], gate=gate)

@@ -1,6 +1,7 @@
 """Rules of the architecture: imports go one way, and DVC knows every module that a stage runs."""
 
 import ast
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ STAGES = yaml.load((ROOT / "dvc.yaml").read_text(), yaml.CSafeLoader)["stages"]
 LAYERS = """
     stages commands
     cli results study demo publishing probe captioning confidence sensitivity reporting statistics training
-    free_english negatives scoring authors_checkpoints decoding weights features tabletop
+    free_english negatives scoring authors_checkpoints decoding weights features judging tabletop
     datasets compute text config io
     pipeline models
 """.split()  # noqa: SIM905
@@ -47,6 +48,14 @@ def layer(path: Path) -> str:
 def test_a_package_imports_only_lower_packages():
     found = [(path, file) for path in FILES for file in imports(path)]
     assert [each for each in found if LAYERS.index(layer(each[1])) < LAYERS.index(layer(each[0]))] == []
+
+
+def test_one_thing_has_one_name():
+    """A name of a public class means one thing in the whole project."""
+    nodes = [(path, node) for path in FILES for node in ast.walk(ast.parse(path.read_text()))]
+    classes = [(node.name, path) for path, node in nodes if isinstance(node, ast.ClassDef)]
+    counts = Counter(name for name, _ in classes if not name.startswith("_"))
+    assert not [(name, str(path)) for name, path in classes if counts[name] > 1]
 
 
 def test_every_package_is_described():

@@ -27,7 +27,7 @@ MEAN = (0.485, 0.456, 0.406)  # mean of ImageNet's RGB values, which are in 0..1
 STD = (0.229, 0.224, 0.225)  # their standard deviation
 
 
-class Stages(nn.Sequential):
+class ResNetStages(nn.Sequential):
     """First stages of ResNet-101, which compute feature maps from images, (B, 3, S, S).
 
     The output is a list with a map, (B, C, S/s, S/s), for each stride s, finest first. C depends on s.
@@ -144,7 +144,7 @@ class Backbone(nn.Module):
         self.channels = channels(name, stride, finer)
         strides = _strides(stride, finer)
         if name == RESNET:
-            self.network: nn.Module = Stages(strides)
+            self.network: nn.Module = ResNetStages(strides)
             mean, std = torch.tensor(MEAN), torch.tensor(STD)
         else:
             self.network = timm_maps.cut(name, strides)

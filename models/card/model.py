@@ -153,7 +153,7 @@ class Distilling(nn.Module):
         return b, block.rest(after, attention.attend(queries, keys, values)), (queries, keys)
 
 
-class Consistency(Regulariser):
+class CardConsistency(Regulariser):
     """Loss L_con: a contrastive loss on the vectors `before_common` and `after_common` of Distilled."""
 
     def __init__(self, temperature: float):
@@ -204,7 +204,7 @@ def kernel(x: Tensor) -> Tensor:
 
 def card(sizes: TransformerSizes, switches: CardSwitches, *, dropout: float, temperature: float) -> Captioner:
     """Build CARD. `temperature` is the initial value of the learned temperature in the loss L_con."""
-    terms: dict[str, Regulariser] = {"con": Consistency(temperature), "ind": Independence()}
+    terms: dict[str, Regulariser] = {"con": CardConsistency(temperature), "ind": Independence()}
     for name in LEFT_OUT[switches.terms]:
         del terms[name]
     difference = Distilling(sizes, switches, dropout)

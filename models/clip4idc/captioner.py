@@ -24,7 +24,7 @@ NORM = partial(nn.LayerNorm, eps=EPSILON)
 DEVIATION = 0.02  # standard deviation of the initial weights
 
 
-class Memories(nn.Module):
+class MemoryEncoder(nn.Module):
     """Transformer encoder of the captioner. It computes the memories to which the decoder attends.
 
     Its input is the output of the pair encoder.

@@ -12,9 +12,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.clip4idc.captioner import ClipDecoder, Memories
+from models.clip4idc.captioner import ClipDecoder, MemoryEncoder
 from models.clip4idc.encoders import RELEASED, ClipSizes, ClipSwitches, ImageEncoder, TextEncoder
-from models.clip4idc.pair_encoders import JointEncoder, PairEncoder, SeparateEncoder, class_maps
+from models.clip4idc.pair_encoders import ClipJointEncoder, PairEncoder, SeparateEncoder, class_maps
 from models.common.captioner import Captioner, Difference
 from models.common.distributed_batch import join_processes, process_slice, processes
 from models.common.entry import GRID, PIXELS, PLAIN, EarlierPhase, Entry, Layer
@@ -47,7 +47,7 @@ class Compared(nn.Module):
     memory to which the decoder attends.
     """
 
-    def __init__(self, inter: PairEncoder, memories: Memories):
+    def __init__(self, inter: PairEncoder, memories: MemoryEncoder):
         super().__init__()
         self.inter, self.memories = inter, memories
 
@@ -99,7 +99,7 @@ class Retrieval(ClipModel, Retrieves):
         super().__init__()
         self.sizes, self.directions = sizes, switches.directions
         self.encoding = ImageEncoder(sizes, switches, sizes.intra)
-        self.inter = JointEncoder(sizes, switches)
+        self.inter = ClipJointEncoder(sizes, switches)
         self.text = TextEncoder(sizes)
         self.log_scale = nn.Parameter(torch.tensor(math.log(1 / temperature)))
         if switches.first_weights == "counterpart":
@@ -216,7 +216,7 @@ def captioner(
     clips_words = switches.words == "clip"
     if clips_words and sizes.text_width != sizes.joint:
         raise ValueError(f"words: clip needs a text_width of joint's {sizes.joint}, not {sizes.text_width}")
-    memories = Memories(sizes, switches, dropout)
+    memories = MemoryEncoder(sizes, switches, dropout)
     decoder = ClipDecoder(sizes, switches, dropout)
     compares = False
     if switches.first_weights == "counterpart":
@@ -243,7 +243,7 @@ def clip4idc(
     `temperature` has no effect here. It is a setting of the retrieval model, which is trained before.
     """
     encoding = ImageEncoder(sizes, switches, sizes.intra)
-    return captioner(sizes, switches, encoding, JointEncoder(sizes, switches), dropout, coef_lr)
+    return captioner(sizes, switches, encoding, ClipJointEncoder(sizes, switches), dropout, coef_lr)
 
 
 def no_adapt(sizes: ClipSizes, switches: ClipSwitches, *, dropout: float, coef_lr: float) -> Captioner:

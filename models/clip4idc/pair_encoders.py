@@ -32,7 +32,7 @@ class PairEncoder(nn.Module):
         return self.project(Z)
 
 
-class JointEncoder(PairEncoder):
+class ClipJointEncoder(PairEncoder):
     """Pair encoder F_inter (CLIP4IDC Eq. 4-5): CLIP's last blocks, on both images, then a linear map."""
 
     def __init__(self, sizes: ClipSizes, switches: ClipSwitches):

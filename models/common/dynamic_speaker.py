@@ -61,7 +61,7 @@ class SpeakerSizes(DataSizes):
 
 
 @dataclass
-class Attended(Difference):
+class AttendedDifference(Difference):
     """Comparison of B pairs; `memory`, (B, 3, K), has 3 vectors: before image, difference, after image."""
 
     maps: Tensor  # (B, 2, N), logits of the attention maps on both images
@@ -74,7 +74,7 @@ class Weighed(Words):
     weights: Tensor = field(kw_only=True)  # (R, L, 3); the three weights sum to 1
 
 
-class CellMap(nn.Module):
+class AttentionMap(nn.Module):
     """Module that computes the attention map of an image: a logit for each cell."""
 
     def __init__(self, width: int, channels: int, dropout: float):
@@ -175,7 +175,7 @@ class DynamicSpeaker(nn.Module):
     def begin(self, difference: Any, beam: int = 1) -> SpeakerState:
         """Return the state of the search before the first word, with `beam` captions per pair.
 
-        `difference` is an Attended: the encoded pairs with their attention maps.
+        `difference` is an AttendedDifference: the encoded pairs with their attention maps.
         """
         memory = torch.relu(self.look(difference.memory.flatten(1)))
         # W l_dyn is the weighted sum of W l_bef, W l_diff and W l_aft, which are the same at each word
@@ -281,7 +281,7 @@ class DynamicCaptioner(Captioner):
 LOSS = {"lambda_maps": 2.5e-3, "lambda_entropy": 1e-4}  # weights of the loss terms
 
 
-def map_size(difference: Attended, changed: Tensor) -> Tensor:
+def map_size(difference: AttendedDifference, changed: Tensor) -> Tensor:
     """Return sigmoid(map), summed over cells and averaged over images of pairs with `changed`, (B,), = 1."""
     sizes = difference.maps.float().sigmoid().sum(-1).mean(-1)  # B
     return (changed * sizes).sum() / total(changed.sum()).clamp(min=1)

@@ -13,8 +13,8 @@ from models.common.captioner import Captioner
 from models.common.dynamic_speaker import (
     LOSS,
     RELEASED,
-    Attended,
-    CellMap,
+    AttendedDifference,
+    AttentionMap,
     DynamicCaptioner,
     SpeakerSizes,
     SpeakerSwitches,
@@ -25,7 +25,7 @@ from models.common.grid_embedding import GridCells
 from models.initialisation.counterpart_weights import OUTPUT_SCALE
 
 # initialisation `differing`: a cell has the weight 1/2 if its difference X_diff is 1.5 times as long as on
-# average (STEEPNESS and LEAST: CellMap.initialise)
+# average (STEEPNESS and LEAST: AttentionMap.initialise)
 STEEPNESS, LEAST = 12.5, 0.6
 
 
@@ -34,12 +34,12 @@ class DualAttention(nn.Module):
 
     def __init__(self, width: int, sizes: SpeakerSizes, switches: SpeakerSwitches, dropout: float):
         super().__init__()
-        self.map = CellMap(2 * width, sizes.maps, dropout)
+        self.map = AttentionMap(2 * width, sizes.maps, dropout)
         self.pooled = switches.pooled
         if switches.first_weights == "differing":
             attend_to_differences(self.map)
 
-    def forward(self, before: Tensor, after: Tensor) -> Attended:
+    def forward(self, before: Tensor, after: Tensor) -> AttendedDifference:
         """Return the memory of a pair for the decoder, with the attention maps on both images.
 
         `before` and `after`, (B, N, K), are the cells of the images. An image's attended vector combines
@@ -51,16 +51,16 @@ class DualAttention(nn.Module):
         maps = [self.map(image, difference) for image in (before, after)]  # (B, N) each
         l_bef, l_aft = attended(maps[0], before, self.pooled), attended(maps[1], after, self.pooled)
         memory = torch.stack([l_bef, l_aft - l_bef, l_aft], 1)  # (B, 3, K)
-        return Attended(memory, before, after, torch.stack(maps, 1))
+        return AttendedDifference(memory, before, after, torch.stack(maps, 1))
 
 
 @torch.no_grad()
-def attend_to_differences(cells: CellMap) -> None:
-    """Initialise a CellMap so that its attention is high where the images differ (not published).
+def attend_to_differences(cells: AttentionMap) -> None:
+    """Initialise an AttentionMap so that its attention is high where the images differ (not published).
 
     Let x be the difference of the images at a cell. Half of the cell's channels are ReLU(w x), the
     other half are ReLU(-w x), with random directions w. So their mean grows with the length of x. The
-    attention logit is a linear function of this mean (`CellMap.initialise`). A group norm before the
+    attention logit is a linear function of this mean (`AttentionMap.initialise`). A group norm before the
     ReLU scales all cells together. So a cell's logit depends on the length of its x relative to that of
     the other cells.
     """

@@ -29,7 +29,7 @@ from models.common.grid_embedding import GridCells
 from models.common.packing import NULL, up_to_last
 from models.common.trainable import Labels
 from models.idc_pcl.network import Network, rates, word_attention
-from models.idc_pcl.pretraining import Pretraining, masked_words, tasks_of
+from models.idc_pcl.pretraining import IdcPclPretraining, masked_words, tasks_of
 from models.idc_pcl.switches import RELEASED, PclSizes, PclSwitches
 
 
@@ -193,7 +193,7 @@ def build(
     if phase == "captioning":
         return MaskedCaptioner(sizes, switches, dropout, masked_words_captioning, coef_lr)
     shares, taus = (masked_words, masked_cells), (tau1, tau2)
-    return Pretraining(sizes, switches, dropout, shares, taus, coef_lr, phase == "images")
+    return IdcPclPretraining(sizes, switches, dropout, shares, taus, coef_lr, phase == "images")
 
 
 def no_pretraining(

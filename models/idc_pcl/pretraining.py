@@ -97,7 +97,7 @@ class CellHead(nn.Module):
         return self.norm(F.gelu(self.map(v))) @ weight + self.bias
 
 
-class Pretraining(Trainable):
+class IdcPclPretraining(Trainable):
     """Model that is trained in a pre-training phase of IDC-PCL.
 
     Each batch trains one task, for example the prediction of masked words. The labels of the batch name

@@ -14,9 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.clip4idc.captioner import ClipDecoder, Memories
+from models.clip4idc.captioner import ClipDecoder, MemoryEncoder
 from models.clip4idc.encoders import ImageEncoder
-from models.clip4idc.pair_encoders import JointEncoder, PairEncoder
+from models.clip4idc.pair_encoders import ClipJointEncoder, PairEncoder
 from models.common.attention import TransformerBlock
 from models.initialisation import counterpart_weights as weights
 
@@ -65,7 +65,7 @@ def compare(
     patch_weight = last_map(encoding).mul_(weights.CONTENT_SCALE)
     patch_weight -= (weights.projection_onto(places) + torch.outer(unit_side, unit_side)) @ patch_weight
     inter.images[0], inter.images[1] = side, -side
-    if isinstance(inter, JointEncoder):
+    if isinstance(inter, ClipJointEncoder):
         inter.positions.zero_()
     W, blocks = inter.project.map.weight, [*inter.blocks.values()]  # W: (E, D)
     E, D = W.shape
@@ -171,7 +171,7 @@ def orthogonal_direction(*matrices: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def gather(encoding: ImageEncoder, inter: JointEncoder) -> None:
+def gather(encoding: ImageEncoder, inter: ClipJointEncoder) -> None:
     """Initialise the pair encoder's last block so that class tokens attend to changed tokens.
 
     A token is changed if it differs from the token at the same place in the other image. Call the
@@ -201,7 +201,7 @@ def gather(encoding: ImageEncoder, inter: JointEncoder) -> None:
 
 @torch.no_grad()
 def initialise_captioner(
-    encoding: ImageEncoder, inter: PairEncoder, memories: Memories, decoder: ClipDecoder
+    encoding: ImageEncoder, inter: PairEncoder, memories: MemoryEncoder, decoder: ClipDecoder
 ) -> bool:
     """Set initial weights with which the captioner compares the two images.
 

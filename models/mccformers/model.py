@@ -86,7 +86,7 @@ class CrossEncoder(nn.Module):
         return Aligned(torch.cat([b, a], -1), before, after, a_queries, b_keys)
 
 
-class JointEncoder(nn.Module):
+class MccJointEncoder(nn.Module):
     """Encoder of MCCFormers-S: the cells of both images are one sequence, with a learned vector per image."""
 
     def __init__(self, sizes: MccSizes, dropout: float):
@@ -112,7 +112,7 @@ class JointEncoder(nn.Module):
         return Aligned(memory, before, after, queries.chunk(2, 2)[1], keys.chunk(2, 2)[0])
 
 
-Encoder = CrossEncoder | JointEncoder
+Encoder = CrossEncoder | MccJointEncoder
 
 
 def layers_of(sizes: MccSizes, dropout: float) -> Any:
@@ -191,7 +191,7 @@ def oppose(encoding: GridEmbedding, difference: Encoder, decoder: CaptionDecoder
     x_bef and x_aft are the vectors of a cell in the two images. This is for the switch `first_weights:
     opposed`.
     """
-    if isinstance(difference, JointEncoder):
+    if isinstance(difference, MccJointEncoder):
         difference.images.weight.zero_()  # their difference would be larger than any change
         gain = GAIN["joint"]
     else:
@@ -235,7 +235,7 @@ def mccformers_s(
     `default_dropout` is the dropout of the encoder and of the word embeddings. `dropout` is the dropout
     of the decoder's layers and of its logits.
     """
-    return captioner(sizes, switches, JointEncoder(sizes, default_dropout), dropout, default_dropout)
+    return captioner(sizes, switches, MccJointEncoder(sizes, default_dropout), dropout, default_dropout)
 
 
 SWITCHES = frozenset(field.name for field in fields(MccSwitches))

@@ -38,7 +38,7 @@ class Router(nn.Sequential):
         return maps.to(torch.promote_types(maps.dtype, torch.float32)).mean((2, 3))
 
 
-class Memories(nn.Module):
+class ExpertMemories(nn.Module):
     """K key-value memories of M slots: E_k(x) = softmax(unit(x) unit(K_k)^T / 0.1) V_k for each cell x."""
 
     def __init__(self, experts: int, features: int, slots: int):
@@ -84,17 +84,17 @@ class Mlps(nn.Module):
         )
 
     def mixed(self, x: Tensor, weights: Tensor) -> Tensor:
-        """See Memories.mixed."""
+        """See ExpertMemories.mixed."""
         hidden = torch.relu(torch.einsum("nif,kgf->nkig", x, self.first) + self.first_bias)
         return torch.einsum("nkig,khg,nk->nih", hidden, self.second, weights) + (
             weights @ self.second_bias[:, 0]
         ).unsqueeze(1)
 
     def each(self, x: Tensor, chosen: Tensor) -> Tensor:
-        """See Memories.each."""
+        """See ExpertMemories.each."""
         hidden = torch.relu(x @ self.first[chosen].transpose(1, 2) + self.first_bias[chosen])
         return hidden @ self.second[chosen].transpose(1, 2) + self.second_bias[chosen]
 
     def pooled(self, x: Tensor, chosen: Tensor) -> Tensor:
-        """See Memories.pooled."""
+        """See ExpertMemories.pooled."""
         return self.each(x, chosen).mean(1)

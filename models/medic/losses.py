@@ -52,7 +52,7 @@ class KindClassification(Regulariser):
         return summed / (len(changed) * processes())
 
 
-class Consistency(Regulariser):
+class MedicConsistency(Regulariser):
     """Loss L_con: an expert's outputs for F and for the exchanged F are alike, or opposite (add, drop).
 
     `experts`: the kinds that have an expert.
@@ -90,7 +90,7 @@ class Consistency(Regulariser):
         return present + similarity if asymmetric else present - similarity
 
 
-class Disentangling(Regulariser):
+class MedicDisentangling(Regulariser):
     """Loss L_dis = L_inter + L_intra: prototypes of different kinds differ.
 
     L_inter compares kinds of change with "no change", L_intra kinds of change with each other.

@@ -30,8 +30,8 @@ from models.common.packing import END, NULL
 from models.common.switches import RELEASED_DIRL
 from models.common.trainable import KINDS, Labels
 from models.dirl.model import ChannelCorrelation, CrossModalContrast, SharedParts
-from models.medic.experts import Memories
-from models.medic.losses import ChangeClassification, Consistency, Disentangling, KindClassification
+from models.medic.experts import ExpertMemories
+from models.medic.losses import ChangeClassification, KindClassification, MedicConsistency, MedicDisentangling
 from models.medic.routing import NO_CHANGE, UNKNOWN, Routed, RoutedViews, Routing, experts_of
 from models.medic.switches import (
     OF_DIRL_MEDIC,
@@ -164,8 +164,8 @@ def terms_of(switches: MedicSwitches, experts: tuple[str, ...]) -> dict[str, Reg
     """Return MEDIC's loss terms by name."""
     terms: dict[str, Regulariser] = {"cls": ChangeClassification()} if has_cls(switches, experts) else {}
     terms["type"] = KindClassification(switches)
-    terms["con"] = Consistency(switches, experts)
-    return terms | {"dis": Disentangling(switches)}
+    terms["con"] = MedicConsistency(switches, experts)
+    return terms | {"dis": MedicDisentangling(switches)}
 
 
 def has_cls(switches: MedicSwitches, experts: tuple[str, ...]) -> bool:
@@ -249,7 +249,7 @@ def initialise_detector(model: MedicCaptioner) -> None:
                 module.weight.normal_(0.0, DEVIATION)
             elif isinstance(module, nn.Embedding):
                 module.weight.uniform_(-PLACES, PLACES)
-            elif isinstance(module, Memories):
+            elif isinstance(module, ExpertMemories):
                 for memory in (*module.keys, *module.values):
                     nn.init.orthogonal_(memory)
             if isinstance(module, nn.Conv2d | nn.Linear) and module.bias is not None:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from models.common.captioner import Aligned
 from models.common.distributed_batch import total
 from models.common.trainable import KINDS
-from models.medic.experts import Memories, Mlps, Router, unit
+from models.medic.experts import ExpertMemories, Mlps, Router, unit
 from models.medic.switches import MedicSizes, MedicSwitches
 
 NO_CHANGE = KINDS[-1]
@@ -94,7 +94,7 @@ def verdict_of(change_logits: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Answer:
+class RouterOutput:
     """Fields of Routed that the routing computes."""
 
     change_logits: Tensor
@@ -121,16 +121,16 @@ class Routing(nn.Module):
             self.change_router = Router(features, R, 2, grid)
         self.kind_router = Router(features, R, self.K + (self.has_unchanged and self.single), grid)
 
-        def group(number: int) -> Memories | Mlps:
+        def group(number: int) -> ExpertMemories | Mlps:
             if switches.memory == "slots":
-                return Memories(number, features, sizes.slots)
+                return ExpertMemories(number, features, sizes.slots)
             return Mlps(number, features)
 
         self.change = group(self.K)
         if self.has_unchanged:
             self.no_change = group(1)
 
-    def forward(self, paired: Tensor, labels: Tensor | None, learns: bool) -> Answer:
+    def forward(self, paired: Tensor, labels: Tensor | None, learns: bool) -> RouterOutput:
         """Route pairs by their paired features F, (B, N, 2D).
 
         labels: (B,), numbers of the pairs' kinds; in decoding, they open the gate together with the verdict;
@@ -164,7 +164,7 @@ class Routing(nn.Module):
             similarity, prototype = self._compared(paired, m, known, opened)
         else:
             similarity, prototype = m.new_zeros(len(m)), m.new_zeros(len(m), 0)
-        return Answer(z, s, opened, m, known, similarity, prototype)
+        return RouterOutput(z, s, opened, m, known, similarity, prototype)
 
     def _changes(self, paired: Tensor) -> Tensor:
         """Return the logits of "no change" and "change", (B, 2)."""
@@ -205,7 +205,7 @@ class Routing(nn.Module):
         included = right if self.switches.consistency_pairs == "routed" else torch.ones_like(right)
         of_experts = self.switches.prototypes == "experts"
         similarity, prototype = m.new_zeros(len(m)), torch.zeros_like(m[:, 0]) if of_experts else m.mean(1)
-        groups: list[tuple[Memories | Mlps, Tensor, Tensor]] = []
+        groups: list[tuple[ExpertMemories | Mlps, Tensor, Tensor]] = []
         groups.append((self.change, changed, torch.where(changed, labels, 0)))
         if self.has_unchanged:
             groups.append((self.no_change, ~changed, torch.zeros_like(labels)))
@@ -236,7 +236,7 @@ def placed(chosen: Tensor, compute: Callable[..., Tensor], *inputs: Tensor) -> T
     return values.new_zeros(len(chosen), *values.shape[1:]).index_copy(0, rows, values)
 
 
-def exchange_similarity(experts: Memories | Mlps, x: Tensor, chosen: Tensor) -> Tensor:
+def exchange_similarity(experts: ExpertMemories | Mlps, x: Tensor, chosen: Tensor) -> Tensor:
     """Return how alike an expert's outputs for F and for F with both images exchanged are, (n,).
 
     x: paired features, (n, N, 2D); chosen: the pairs' experts, (n,)

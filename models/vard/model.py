@@ -19,8 +19,8 @@ from models.common.decoder import CaptionDecoder
 from models.common.dynamic_speaker import (
     LOSS,
     RELEASED,
-    Attended,
-    CellMap,
+    AttendedDifference,
+    AttentionMap,
     DynamicCaptioner,
     DynamicSpeaker,
     SpeakerSizes,
@@ -85,7 +85,7 @@ class Perl(nn.Module):
         return self.attention.attend(split(cells), split(others), split(others))
 
 
-class Disentangling(nn.Module):
+class VardDisentangling(nn.Module):
     """Unchanged representation disentanglement (URD): remove from each cell what both images share.
 
     The shared part is subtracted from each image. The difference is computed from what remains.
@@ -120,12 +120,12 @@ class Detector(nn.Module):
     def __init__(self, sizes: VardSizes, switches: SpeakerSwitches, dropout: float):
         super().__init__()
         A = sizes.width
-        self.disentangle = Disentangling(sizes.grid, A, sizes.heads, dropout)
-        self.map = CellMap(2 * A, sizes.maps, dropout)
+        self.disentangle = VardDisentangling(sizes.grid, A, sizes.heads, dropout)
+        self.map = AttentionMap(2 * A, sizes.maps, dropout)
         self.fuse, self.norm = nn.Linear(2 * A, A), nn.LayerNorm(A, EPSILON)
         self.dropout, self.pooled = nn.Dropout(dropout), switches.pooled
 
-    def forward(self, before: Tensor, after: Tensor) -> Attended:
+    def forward(self, before: Tensor, after: Tensor) -> AttendedDifference:
         """Compute the attended vectors of a pair from the cells of both images, (B, N, A) each.
 
         The vectors are in the field `memory` of the result, (B, 3, A). Their order is before image,
@@ -136,7 +136,7 @@ class Detector(nn.Module):
         l_bef, l_aft = attended(maps[0], b, self.pooled), attended(maps[1], a, self.pooled)
         both = torch.cat([l_bef - l_aft, l_aft - l_bef], -1)  # (B, 2A)
         l_diff = torch.relu(self.dropout(self.norm(self.fuse(both))))
-        return Attended(torch.stack([l_bef, l_diff, l_aft], 1), before, after, torch.stack(maps, 1))
+        return AttendedDifference(torch.stack([l_bef, l_diff, l_aft], 1), before, after, torch.stack(maps, 1))
 
 
 class Changed(nn.Module):
@@ -144,7 +144,7 @@ class Changed(nn.Module):
 
     def __init__(self, sizes: TransformerSizes, dropout: float):
         super().__init__()
-        self.disentangle = Disentangling(sizes.grid, sizes.width, sizes.heads, dropout)
+        self.disentangle = VardDisentangling(sizes.grid, sizes.width, sizes.heads, dropout)
 
     def forward(self, before: Tensor, after: Tensor) -> Difference:
         """Encode B pairs from the cells of both images, (B, N, A) each.
@@ -155,7 +155,7 @@ class Changed(nn.Module):
 
 
 @torch.no_grad()
-def compare(cells: nn.Linear, disentangle: Disentangling) -> Tensor:
+def compare(cells: nn.Linear, disentangle: VardDisentangling) -> Tensor:
     """Initialise weights so that the difference D at a cell depends on how the images differ at this cell.
 
     The linear map `cells` and the module `disentangle` are initialised. Afterwards, each encoded cell

@@ -49,7 +49,7 @@ Sizes = Mapping[str, int]
 
 
 @dataclass(frozen=True)
-class Row:
+class TensorRow:
     """Row of a table: one tensor in the file, or one tensor in each of several layers.
 
     `how` is a conversion or check that the beginning of this file lists, such as "T"; empty: a copy. It
@@ -70,16 +70,16 @@ class Match:
     """
 
     sizes: dict[str, int]  # letter of the table -> size
-    rows: list[Row]  # one row per tensor, with numbers as shapes
+    rows: list[TensorRow]  # one row per tensor, with numbers as shapes
     tensors: dict[str, Tensor]  # name in the file -> tensor, float32
 
 
-def table(*parts: str) -> list[Row]:
+def table(*parts: str) -> list[TensorRow]:
     """Parse the text of a table of tensors, and return its rows.
 
     The text is given as several strings, because tables of different systems share some rows.
     """
-    rows: list[Row] = []
+    rows: list[TensorRow] = []
     module = ""
     for line in "".join(parts).split("\n"):
         if not line.strip():
@@ -91,7 +91,9 @@ def table(*parts: str) -> list[Row]:
         dimensions = None if shape == "*" else () if shape == "()" else tuple(shape.split(","))
         parameters = _expanded(target) if "{" in target else repeat(target)
         for stored, parameter in zip(_expanded(name), parameters, strict=False):
-            rows += _parameters(Row(f"{module}.{stored}" if module else stored, dimensions, parameter, how))
+            rows += _parameters(
+                TensorRow(f"{module}.{stored}" if module else stored, dimensions, parameter, how)
+            )
     return rows
 
 
@@ -102,7 +104,7 @@ def _expanded(name: str) -> list[str]:
     return ["".join(choice) for choice in product(*choices)]
 
 
-def _parameters(row: Row) -> Iterator[Row]:
+def _parameters(row: TensorRow) -> Iterator[TensorRow]:
     """Yield a row for each parameter that a table row stands for.
 
     A name that ends with G stands for a weight and a bias. A name that ends with A stands for the tensors
@@ -116,14 +118,22 @@ def _parameters(row: Row) -> Iterator[Row]:
             yield replace(row, stored=f"{module}.{name}", parameter=parameter, shape=parameter_shape)
     elif kind == "A":
         for number, part in enumerate(JOINED):
-            yield Row(f"{module}.in_proj_weight", shape, f"{row.parameter}.{part}.weight", f"third {number}")
-            yield Row(f"{module}.in_proj_bias", shape[:1], f"{row.parameter}.{part}.bias", f"third {number}")
-        yield from _parameters(Row(f"{module}.out_proj.G", (shape[1], shape[1]), f"{row.parameter}.output"))
+            yield TensorRow(
+                f"{module}.in_proj_weight", shape, f"{row.parameter}.{part}.weight", f"third {number}"
+            )
+            yield TensorRow(
+                f"{module}.in_proj_bias", shape[:1], f"{row.parameter}.{part}.bias", f"third {number}"
+            )
+        yield from _parameters(
+            TensorRow(f"{module}.out_proj.G", (shape[1], shape[1]), f"{row.parameter}.output")
+        )
     else:
         yield row
 
 
-def read(path: Path, rows: Sequence[Row], tensors: Mapping[str, Tensor], known: Sizes, remedy: str) -> Match:
+def read(
+    path: Path, rows: Sequence[TensorRow], tensors: Mapping[str, Tensor], known: Sizes, remedy: str
+) -> Match:
     """Check a file's tensors against a table. Return the tensors, and the sizes that they determine.
 
     known: letter -> size, for sizes that no tensor determines
@@ -140,7 +150,7 @@ def read(path: Path, rows: Sequence[Row], tensors: Mapping[str, Tensor], known: 
         raise InputError(f"{path}: {error}; {remedy}") from None
 
 
-def _sizes(rows: Sequence[Row], tensors: Mapping[str, Tensor], known: Sizes) -> dict[str, int]:
+def _sizes(rows: Sequence[TensorRow], tensors: Mapping[str, Tensor], known: Sizes) -> dict[str, int]:
     """Return the value of each letter in the shapes of the table: letter -> size.
 
     For example, the shape (D, C) and a tensor of the shape (512, 1024) give D = 512 and C = 1024. The
@@ -174,7 +184,7 @@ def _layers(name: str, tensors: Mapping[str, Tensor]) -> int:
     return max(1, sum(number.isdecimal() for number in numbers))
 
 
-def expected_rows(rows: Sequence[Row], sizes: Sizes) -> list[Row]:
+def expected_rows(rows: Sequence[TensorRow], sizes: Sizes) -> list[TensorRow]:
     """Return one row for each tensor that the table describes, with numbers as shapes.
 
     In the table, a shape can have letters, as in (D, C), and one row can describe a tensor in each of n
@@ -188,7 +198,7 @@ def expected_rows(rows: Sequence[Row], sizes: Sizes) -> list[Row]:
         for number in range(count):
             parameter = NONE if row.how == "last" and number < count - 1 else row.parameter
             stored, parameter = (LAYER.sub(str(number), name) for name in (row.stored, parameter))
-            expanded.append(Row(stored, shape, parameter, row.how))
+            expanded.append(TensorRow(stored, shape, parameter, row.how))
     return expanded
 
 
@@ -197,7 +207,7 @@ def _number(dimension: str, sizes: Sizes) -> int:
     return sum(int(match[1] or 1) * sizes.get(match[2], 1) // int(match[3] or 1) for match in terms if match)
 
 
-def _checked(rows: Sequence[Row], tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _checked(rows: Sequence[TensorRow], tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return float32 tensors. Raises ValueError naming a missing, surplus, misshapen or non-finite tensor."""
     for row in rows:
         if row.how == IGNORED:
@@ -276,7 +286,7 @@ class System:
     title: str
     model: str  # name of our model
     marks: tuple[str, ...]  # patterns; a file of this system has tensors that match each of them
-    table: list[Row]
+    table: list[TensorRow]
     settings: Mapping[str, Any]  # settings of our model; dropout is not used
     features: Spec | None  # features that the program reads; None: pixels
     unknown: tuple[str, ...] = ()  # keys of `features` that may have any value

@@ -26,7 +26,7 @@ from pipeline.features.store import FeatureStore, feature_batches
 from pipeline.io import folder_records
 from pipeline.io.errors import InputError
 from pipeline.io.outputs import write_text
-from pipeline.scoring.no_change import says_no_change, sentences_of
+from pipeline.judging.no_change import says_no_change, sentences_of
 from pipeline.scoring.results import GEOMETRIC
 
 LEAST = 100  # minimum number of validation pairs for a full calibration

@@ -154,7 +154,7 @@ ImageInput = str | Path | bytes | Image.Image | np.ndarray
 """A file's path, its bytes, or an image in memory (an array: uint8, (H, W, 3), RGB; OpenCV reads BGR)."""
 
 
-class Features:
+class FeatureInput:
     """Conversion of images to a model's input, in the precision of the training features.
 
     A "squashed" image is an image that is resized to the model's input size. A model with a backbone reads

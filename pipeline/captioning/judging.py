@@ -11,7 +11,8 @@ from pipeline.captioning.pair_captioner import PairCaptioner, Search
 from pipeline.datasets import labelled_scenes
 from pipeline.datasets.schema import NO_CHANGE, Pair
 from pipeline.io.progress import track
-from pipeline.scoring.truth import FAULTS, Verdict, judge
+from pipeline.judging.strict import judge
+from pipeline.judging.verdicts import FAULTS, Verdict
 from pipeline.statistics.bootstrap import share
 
 BATCH = 20  # pairs captioned at once
@@ -63,7 +64,7 @@ def summary(judged: Sequence[JudgedCaption]) -> list[str]:
 
     If there are several kinds of change, the first row is for all changes. The columns are the number
     of pairs, the percentage of true captions with its 95 % interval, and each fault with its count
-    (FAULTS in truth.py). The interval is a bootstrap over scenes, because the pairs of a scene are not
+    (FAULTS in verdicts.py). The interval is a bootstrap over scenes, because the pairs of a scene are not
     independent.
     """
     groups: dict[str, list[JudgedCaption]] = {}

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from models.common.captioner import Captioner, Difference
 from pipeline.captioning import sources
-from pipeline.captioning.feature_backbone import Features, FeatureSource, ImageInput
+from pipeline.captioning.feature_backbone import FeatureInput, FeatureSource, ImageInput
 from pipeline.confidence import calibration
 from pipeline.confidence.appearance import statistics_of
 from pipeline.confidence.calibration import Calibration
@@ -24,8 +24,8 @@ from pipeline.features.backbone_weights import input_shape
 from pipeline.io import content_hashes
 from pipeline.io.errors import InputError
 from pipeline.io.provenance import sha256 as content_hash
+from pipeline.judging.no_change import says_no_change
 from pipeline.scoring import routing
-from pipeline.scoring.no_change import says_no_change
 from pipeline.text import vocabularies
 from pipeline.text.vocabularies import Vocabulary
 from pipeline.weights import trained_model
@@ -114,7 +114,7 @@ class PairCaptioner:
     model: Captioner
     trained: Trained
     vocabulary: Vocabulary
-    features: Features
+    features: FeatureInput
     source: FeatureSource
     scores: dict[str, Any] | None  # scores.json of a package; None without it
     sha256: str  # hash of the weights' file
@@ -148,7 +148,7 @@ class PairCaptioner:
             raise InputError(
                 f"{weights}: model.yaml names features of {trained.shape}, but {spec} gives others"
             )
-        features = Features(network, spec, source.precision)
+        features = FeatureInput(network, spec, source.precision)
         return cls(model.to(features.device), trained, vocabulary, features, source, scores, sha256, fitted)
 
     @property

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pipeline.datasets.annotations import normalised
 from pipeline.datasets.checking import files_below, is_image, is_system_file, on_disk
-from pipeline.datasets.pairs_csv_rows import ENDINGS, NAMES, Row, default_pair_id, find, read_rows
+from pipeline.datasets.pairs_csv_rows import ENDINGS, NAMES, PairsRow, default_pair_id, find, read_rows
 from pipeline.io.errors import MOST_LISTED, InputError, printable
 
 FOLDERS = ("before", "after")
@@ -66,7 +66,7 @@ def _of_table(table: Path) -> list[Job]:
     return list(lines)
 
 
-def _of_row(row: Row, root: Path) -> Job:
+def _of_row(row: PairsRow, root: Path) -> Job:
     before, after = (_file_name(root, str(row.values.get(side, ""))) for side in FOLDERS)
     fault = row.fault or ("no before" if not before else None if after else "no after")
     default = f"line {row.line}" if fault else default_pair_id(before, after)

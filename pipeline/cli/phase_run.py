@@ -34,7 +34,7 @@ from pipeline.training.live_curves import LiveCurves
 from pipeline.training.loop import Training, seed_all
 from pipeline.training.phases import Phase
 from pipeline.training.resuming import History
-from pipeline.training.validation import Scores
+from pipeline.training.validation import Validator
 from pipeline.weights import trained_model
 from pipeline.weights.model_description import Trained
 
@@ -151,7 +151,7 @@ def train(
     print(f"kept iteration {history.best_iteration}: validation {phase.metric} {history.best_score:.3f}")
 
 
-def say_constant(validation: Scores) -> None:
+def say_constant(validation: Validator) -> None:
     """Warn if the validation score is the same for every model, so that it cannot choose a snapshot."""
     if validation.constant:
         remedy = "the last snapshot is kept; add validation pairs, or set train.select to last or ROUGE-L"

@@ -20,9 +20,8 @@ from pipeline.datasets.schema import Pair
 from pipeline.io.errors import InputError
 from pipeline.io.inputs import read_json
 from pipeline.io.records import plain
+from pipeline.judging.strict import agrees, judge
 from pipeline.scoring.accuracy import right
-from pipeline.scoring.sentences import agrees
-from pipeline.scoring.truth import judge
 
 FILE = "confidence.json"
 LARGEST = 1 << 20  # maximum size of the file in bytes
@@ -108,7 +107,7 @@ def read(path: Path, weights: str) -> Calibration:
 def meaning_of(pairs: Sequence[Pair], grammar: bool) -> Meaning | None:
     """Return the criterion by which captions of these pairs count as correct.
 
-    `grammar` is True if captions follow the grammar of coloured solids (pipeline/scoring/sentences.py).
+    `grammar` is True if captions follow the grammar of coloured solids (pipeline/judging/strict.py).
 
     "true": the caption is true; used if the scenes of all pairs are known.
     "agrees": the caption agrees with the references; used otherwise if `grammar` is True.

@@ -14,9 +14,10 @@ from models.common.captioner import Captioner, Difference
 from pipeline.datasets.schema import CHANGE, NO_CHANGE
 from pipeline.decoding.beam_search import Candidate, n_best
 from pipeline.decoding.decode_split import Search
-from pipeline.scoring.no_change import says_no_change
+from pipeline.judging.no_change import says_no_change
+from pipeline.judging.references import JointClaims, contradicts, joint
+from pipeline.judging.strict import Sentence
 from pipeline.scoring.reversal import agreement, reverse
-from pipeline.scoring.sentences import Claims, Sentence, contradicts
 from pipeline.text.vocabularies import END, START, Vocabulary
 
 BEAM = 4  # width of the beams from which `alternatives` is computed
@@ -164,7 +165,7 @@ class Reader:
             exchanged_memory_deviation=exchanged.norms[2],
         )
 
-    def _odds(self, side: _Side, claims: Claims) -> float:
+    def _odds(self, side: _Side, claims: JointClaims) -> float:
         """Return the log-odds that a caption from a beam search does not contradict `claims`.
 
         The captions are those in `side.beam`: the best captions of the model for one order of the images.
@@ -178,15 +179,15 @@ class Reader:
         agreeing, contradicting = (float(np.logaddexp.reduce(group)) for group in groups)
         return agreeing - contradicting
 
-    def _claims(self, caption: str) -> Claims:
+    def _claims(self, caption: str) -> JointClaims:
         """Return what a caption claims about the change.
 
         Without a grammar, the only claim is CHANGE or NO_CHANGE.
         """
         reports_none = says_no_change(caption, self.own)
         if reports_none or not self.grammar:
-            return Claims(frozenset([NO_CHANGE if reports_none else CHANGE]), {}, {})
-        return Sentence.of(caption).claims
+            return JointClaims(frozenset([NO_CHANGE if reports_none else CHANGE]), {}, {})
+        return joint([Sentence.of(caption).claim])
 
 
 def token_scores(

@@ -18,7 +18,7 @@ FILES = tuple(SPLIT_FILES.values())
 REMEDY = "data/README.md lists the files of Image Editing Request"
 
 
-class Entry(Annotation):
+class EditingRequestEntry(Annotation):
     img0: ImageName
     img1: ImageName
     sents: Captions
@@ -33,7 +33,7 @@ def read(root: Path) -> list[Pair]:
     """
     pairs: dict[str, Pair] = {}
     for split, file in SPLIT_FILES.items():
-        for entry in read_foreign(root / file, tuple[Entry, ...], REMEDY):
+        for entry in read_foreign(root / file, tuple[EditingRequestEntry, ...], REMEDY):
             uid, before, after = entry.uid, f"images/{entry.img0}", f"images/{entry.img1}"
             if uid in pairs:
                 other_file = SPLIT_FILES[pairs[uid].split]

@@ -13,7 +13,6 @@ from pipeline.datasets import images, schema
 from pipeline.datasets.schema import Pair
 from pipeline.io import content_hashes
 from pipeline.io.errors import InputError
-from pipeline.io.inputs import read_json
 from pipeline.io.outputs import write_json
 from pipeline.io.records import read_record
 
@@ -79,7 +78,7 @@ def write(path: str | Path, manifest: Manifest) -> None:
 def read(path: str | Path) -> Manifest:
     """Return the manifest in a file. Raises InputError if the file is invalid or was edited afterwards."""
     manifest = read_record(path, Manifest, REMEDY)
-    content_hashes.read(path, read_json(path, REMEDY), REMEDY)
+    content_hashes.read(path, REMEDY)
     return manifest
 
 
@@ -107,9 +106,7 @@ def read_pairs(path: str | Path) -> list[Pair]:
 
 def check_files(path: Path, manifest: Manifest, pairs: str | Path, index: str | Path | None = None) -> None:
     """Raise InputError if the pairs or the image index differ from `manifest`, read from `path`."""
-    for name, file in ((PAIRS, pairs), (INDEX, index)):
-        if file is not None:
-            content_hashes.check(path, manifest.hashes, name, file, AGAIN)
+    content_hashes.verify(path, manifest.hashes, AGAIN, pairs=pairs, index=index)
 
 
 def check_images(pairs: str | Path, name: str, identity: str | None) -> None:

@@ -25,7 +25,7 @@ class Negative:
 
 
 @dataclass(frozen=True)
-class Negatives:
+class PairNegatives:
     """A pair's correct captions, and its negatives: NEGATIVES captions that are wrong for the pair."""
 
     pair_id: str
@@ -34,7 +34,7 @@ class Negatives:
     negatives: Annotated[tuple[Negative, ...], Field(min_length=NEGATIVES, max_length=NEGATIVES)]
 
 
-def write_negatives(path: str | Path, records: Iterable[Negatives]) -> None:
+def write_negatives(path: str | Path, records: Iterable[PairNegatives]) -> None:
     """Write JSON lines, one per pair. No file is written if `records` raises an error."""
     write_json_lines(path, (asdict(record) for record in records))
 
@@ -44,9 +44,9 @@ def read_negatives(path: str | Path, remedy: str = REMEDY) -> dict[str, list[str
 
     Raises InputError if a line of the file is wrong. The message names the line and ends with `remedy`.
     """
-    return captions_of(read_records(path, Negatives, remedy, "pair_id"))
+    return captions_of(read_records(path, PairNegatives, remedy, "pair_id"))
 
 
-def captions_of(records: Iterable[Negatives]) -> dict[str, list[str]]:
+def captions_of(records: Iterable[PairNegatives]) -> dict[str, list[str]]:
     """Return a dictionary: pair id -> wrong captions."""
     return {record.pair_id: [negative.caption for negative in record.negatives] for record in records}

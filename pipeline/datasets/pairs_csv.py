@@ -66,7 +66,7 @@ class _Row(BaseModel):
 
 
 @dataclass(frozen=True)
-class Table:
+class PairsTable:
     """Pairs of a table, with their line numbers, and the faults of the table.
 
     `pairs` and `lines` are dictionaries. Their keys are tuples (before image, after image).
@@ -102,9 +102,9 @@ def read(root: Path) -> list[Pair]:
     return pairs
 
 
-def _table(root: Path) -> Table:
+def _table(root: Path) -> PairsTable:
     path = find(root)
-    table = Table(path, {}, {}, [])
+    table = PairsTable(path, {}, {}, [])
     for row in read_rows(path):
         parsed = row.fault or _parsed(row.values)
         if isinstance(parsed, str):
@@ -127,7 +127,7 @@ def _parsed(values: dict[str, Any]) -> _Row | str:
     return f"{fault}; there are {names}" if fault.startswith("unknown key") else fault
 
 
-def _add_row(table: Table, line: int, row: _Row, root: Path) -> None:
+def _add_row(table: PairsTable, line: int, row: _Row, root: Path) -> None:
     """Add a row to `table`, as a new pair or as further captions of a pair in an earlier line."""
     before, after = on_disk(root, row.before), on_disk(root, row.after)
     pair = Pair(
@@ -156,7 +156,7 @@ def _add_row(table: Table, line: int, row: _Row, root: Path) -> None:
     table.pairs[before, after] = replace(first_pair, captions=first_pair.captions + captions)
 
 
-def _check_whole(table: Table) -> None:
+def _check_whole(table: PairsTable) -> None:
     """Add the faults that concern several rows to `table`.
 
     A pair_id must not be repeated. If one pair has a split, all pairs must have one. If one pair has a
@@ -174,7 +174,7 @@ def _check_whole(table: Table) -> None:
             table.problems.extend((line, message) for line in lines_without)
 
 
-def _pairs_in_splits(table: Table, first_names: Mapping[str, str]) -> list[Pair]:
+def _pairs_in_splits(table: PairsTable, first_names: Mapping[str, str]) -> list[Pair]:
     """Return the table's pairs, each with a scene and a split.
 
     If the table has no splits, scenes are divided at random. If it has no scenes, pairs that share an
@@ -211,7 +211,7 @@ def _random_splits(path: Path, scenes: list[int]) -> dict[int, str]:
     return {scenes[index]: split for index, split in zip(order, splits, strict=True)}
 
 
-def _leaks(table: Table, pairs: list[Pair], first_names: Mapping[str, str]) -> list[tuple[int, str]]:
+def _leaks(table: PairsTable, pairs: list[Pair], first_names: Mapping[str, str]) -> list[tuple[int, str]]:
     """Return (line number, message) for each scene and each image that is in two splits.
 
     `first_names` maps the name of each image to the first name among the images with the same content. So an
@@ -234,7 +234,7 @@ def _leaks(table: Table, pairs: list[Pair], first_names: Mapping[str, str]) -> l
     return problems
 
 
-def _same_images(table: Table, first_names: Mapping[str, str]) -> list[tuple[int, str]]:
+def _same_images(table: PairsTable, first_names: Mapping[str, str]) -> list[tuple[int, str]]:
     """Return (line number, message) for each changed pair whose two images are equal files."""
     return [
         (line, f"before and after are the same image ({pair.before}), and the type is {pair.change_type}")

@@ -28,7 +28,7 @@ QUOTES_REMEDY = 'write a quotation mark that is text twice (""), in a field with
 
 
 @dataclass(frozen=True)
-class Row:
+class PairsRow:
     """One row of a table of pairs.
 
     values: column name -> value, captions as a list in a CSV table; incomplete if the row has a fault
@@ -61,7 +61,7 @@ def default_pair_id(before: str, after: str) -> str:
     return f"{before}+{after}"
 
 
-def read_rows(path: Path) -> list[Row]:
+def read_rows(path: Path) -> list[PairsRow]:
     """Return the rows of a .csv or .jsonl table. A row with a fault is returned with a message.
 
     Raises InputError if the table has no rows, or if a fault could hide rows: column names that cannot
@@ -77,7 +77,7 @@ def read_rows(path: Path) -> list[Row]:
     return rows
 
 
-def _csv_rows(path: Path) -> list[Row]:
+def _csv_rows(path: Path) -> list[PairsRow]:
     file = io.StringIO(read_text(path, REMEDY, LARGEST), newline="\n")
     head_line, names, delimiter = _head(path, file)
     reader = csv.reader(file, delimiter=delimiter, skipinitialspace=True, strict=True)
@@ -129,7 +129,7 @@ def _column_names(line: str, delimiter: str) -> list[str]:
     return [field.strip().lower() for field in fields]
 
 
-def _csv_row(line: int, names: list[str], delimiter: str, fields: list[str]) -> Row:
+def _csv_row(line: int, names: list[str], delimiter: str, fields: list[str]) -> PairsRow:
     """Return the row that starts in line `line` of the file. `names` has the names of the columns.
 
     Empty fields are ignored. The row has a fault if the value of `before` or `after` is missing, or if
@@ -141,20 +141,20 @@ def _csv_row(line: int, names: list[str], delimiter: str, fields: list[str]) -> 
             continue
         if column >= len(names) or not (name := names[column]):
             remedy = f"name it, or put quotation marks round a {DELIMITERS[delimiter]}"
-            return Row(line, {}, f"{value!r:.80} is in column {column + 1}, which has no name: {remedy}")
+            return PairsRow(line, {}, f"{value!r:.80} is in column {column + 1}, which has no name: {remedy}")
         if CAPTIONS.fullmatch(name):
             values.setdefault("captions", []).append(value)
         else:
             values[name] = value
     missing = [name for name in ("before", "after") if name not in values]
-    return Row(line, values, f"{missing[0]} is missing" if missing else None)
+    return PairsRow(line, values, f"{missing[0]} is missing" if missing else None)
 
 
-def _json_row(number: int, line: str) -> Row:
+def _json_row(number: int, line: str) -> PairsRow:
     try:
         value = json_of(line, "it", "write one JSON object a line, and nothing behind it")
     except InputError as error:
-        return Row(number, {}, str(error))
+        return PairsRow(number, {}, str(error))
     if not isinstance(value, dict):
-        return Row(number, {}, f"{type(value).__name__}, not an object")
-    return Row(number, {key: field for key, field in value.items() if field is not None})
+        return PairsRow(number, {}, f"{type(value).__name__}, not an object")
+    return PairsRow(number, {key: field for key, field in value.items() if field is not None})

@@ -25,7 +25,7 @@ REMEDY = "data/README.md lists the files of Spot-the-Diff"
 MULTI_WORDS = 60  # maximum number of words of the joined reference
 
 
-class Entry(Annotation):
+class SpotTheDiffEntry(Annotation):
     """One annotator's sentences on a pair."""
 
     img_id: Annotated[str, Field(pattern="^[0-9A-Za-z]{1,40}$")]
@@ -36,7 +36,7 @@ Items = Iterator[tuple[str, str, tuple[str, ...]]]
 """Tuples of pair id, image id and references."""
 
 
-def _per_entry(entries: Sequence[Entry]) -> Items:
+def _per_entry(entries: Sequence[SpotTheDiffEntry]) -> Items:
     """Yield an item per entry. The id of an item is `<id of the pair>-<number of the entry>`.
 
     The entries of a pair are numbered from 1.
@@ -47,7 +47,7 @@ def _per_entry(entries: Sequence[Entry]) -> Items:
         yield f"{entry.img_id}-{number}", entry.img_id, entry.sentences
 
 
-def _merged(entries: Sequence[Entry]) -> Items:
+def _merged(entries: Sequence[SpotTheDiffEntry]) -> Items:
     """Yield an item per pair, with all annotators' sentences (as CLIP4IDC and later papers do)."""
     merged: dict[str, tuple[str, ...]] = {}
     for entry in entries:
@@ -56,7 +56,7 @@ def _merged(entries: Sequence[Entry]) -> Items:
         yield image, image, sentences
 
 
-def _multi(entries: Sequence[Entry]) -> Items:
+def _multi(entries: Sequence[SpotTheDiffEntry]) -> Items:
     """Yield one (pair id, image id, references) per pair, with a single reference.
 
     The reference consists of all sentences about the pair, joined by spaces and cut after 60 words. A pair
@@ -67,7 +67,7 @@ def _multi(entries: Sequence[Entry]) -> Items:
         yield pair_id, image, (" ".join(words),) if words else ()
 
 
-_ITEMS_OF: dict[str, Callable[[Sequence[Entry]], Items]] = {
+_ITEMS_OF: dict[str, Callable[[Sequence[SpotTheDiffEntry]], Items]] = {
     "merged": _merged,
     "per_entry": _per_entry,
     "multi": _multi,
@@ -75,11 +75,11 @@ _ITEMS_OF: dict[str, Callable[[Sequence[Entry]], Items]] = {
 PROTOCOLS = tuple(_ITEMS_OF)  # the first is the default
 
 
-def _entries(root: Path) -> Iterator[tuple[str, Path, tuple[Entry, ...]]]:
+def _entries(root: Path) -> Iterator[tuple[str, Path, tuple[SpotTheDiffEntry, ...]]]:
     """Yield each split with its file and its entries, in the order of SPLITS."""
     for split in SPLITS:
         path = root / f"annotations/{split}.json"
-        yield split, path, read_foreign(path, tuple[Entry, ...], REMEDY)
+        yield split, path, read_foreign(path, tuple[SpotTheDiffEntry, ...], REMEDY)
 
 
 def _images(image: str) -> tuple[str, str]:

@@ -22,7 +22,8 @@ from pipeline.captioning.pair_captioner import ALL, Answer, Limits, PairCaptione
 from pipeline.datasets.images import read_bytes
 from pipeline.datasets.schema import Pair
 from pipeline.io.errors import InputError
-from pipeline.scoring.truth import Verdict, judge, marks, quoted
+from pipeline.judging.strict import judge
+from pipeline.judging.verdicts import Verdict, marks, quoted
 
 HERE = Path(__file__).parent
 HEAD = f"<script>{(HERE / 'page.js').read_text(encoding='utf-8')}</script>"

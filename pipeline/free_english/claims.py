@@ -8,7 +8,8 @@ from itertools import dropwhile, takewhile
 from pipeline.datasets.schema import CHANGE, NO_CHANGE
 from pipeline.free_english.noun_phrases import rank
 from pipeline.free_english.patterns import WHEN
-from pipeline.free_english.phrase import (
+from pipeline.free_english.tokens import Token
+from pipeline.judging.claims import (
     AFTER,
     ALL,
     BECOMES,
@@ -23,7 +24,6 @@ from pipeline.free_english.phrase import (
     Place,
     Values,
 )
-from pipeline.free_english.tokens import Token
 from pipeline.tabletop.words import MATERIALS
 
 PUT, ONLY, LEFT, AWAY, VIEWS = "put", "only", "left", "away", "views"

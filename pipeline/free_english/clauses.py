@@ -14,9 +14,9 @@ from pipeline.datasets.schema import CHANGE, NO_CHANGE
 from pipeline.free_english import claims, general_claims
 from pipeline.free_english.claims import Clause
 from pipeline.free_english.patterns import COLON, COMMA, UNKNOWN, WHEN, coded, pattern
-from pipeline.free_english.phrase import ALL, BECOMES, EXISTS, REST, SAME, UNREADABLE, Claim, Phrase
 from pipeline.free_english.tokens import Token, with_macros
 from pipeline.io.inputs import read_yaml
+from pipeline.judging.claims import ALL, BECOMES, EXISTS, REST, SAME, UNREADABLE, Claim, Phrase
 
 RULES = Path(__file__).with_name("rules.yaml")
 BOUNDS = (COMMA, COLON, "AND", "BUT", "WHICH", "EXCEPT", "CAUSE")

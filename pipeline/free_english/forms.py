@@ -11,8 +11,8 @@ from typing import Any
 
 from pipeline.free_english import noun_phrases, places
 from pipeline.free_english.patterns import WHEN, Build, reduced
-from pipeline.free_english.phrase import Phrase
 from pipeline.free_english.tokens import Token
+from pipeline.judging.claims import Phrase
 
 Forms = tuple[tuple[str, Build], ...]
 LEADING = "(?:IN|PRE|OF|TO|BUT|AND|UPON)*"

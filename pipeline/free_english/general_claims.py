@@ -4,7 +4,7 @@ import re
 
 from pipeline.datasets.schema import NO_CHANGE
 from pipeline.free_english.claims import Clause
-from pipeline.free_english.phrase import BECOMES, EXISTS, REST, SAME, Claim, Phrase
+from pipeline.judging.claims import BECOMES, EXISTS, REST, SAME, Claim, Phrase
 
 VERBS = {"MOVED": "position"} | dict.fromkeys(("ADDED", "DROPPED", "GONE", "LACKS"), "presence")
 """Symbol of a verb -> the aspect of an object that changes."""

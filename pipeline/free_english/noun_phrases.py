@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from pipeline.free_english.patterns import COMMA, UNKNOWN, WHEN
-from pipeline.free_english.phrase import ALL, Phrase, Place
 from pipeline.free_english.tokens import Token
+from pipeline.judging.claims import ALL, Phrase, Place
 
 OPPOSITE = {"left": "right", "right": "left"}
 

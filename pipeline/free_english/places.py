@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from pipeline.free_english.noun_phrases import joined, rank
 from pipeline.free_english.patterns import WHEN
-from pipeline.free_english.phrase import AFTER, Phrase, Place
 from pipeline.free_english.tokens import Token
+from pipeline.judging.claims import AFTER, Phrase, Place
 
 SIDES = ("left", "right", "front", "behind")
 

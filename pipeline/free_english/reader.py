@@ -12,8 +12,8 @@ from pipeline.datasets.schema import NO_CHANGE
 from pipeline.free_english.claims import is_change
 from pipeline.free_english.clauses import Reading
 from pipeline.free_english.forms import phrases
-from pipeline.free_english.phrase import AFTER, BECOMES, EXISTS, REST, SAME, SIT, STATE, Claim, Phrase, Place
 from pipeline.free_english.tokens import plain_text, sentences
+from pipeline.judging.claims import AFTER, BECOMES, EXISTS, REST, SAME, SIT, STATE, Claim, Phrase, Place
 
 CONTENT = {"NP", "VALUE", "ASPECT", "ASPECTS", "PLACE", "COLOR", "ATTR", "NOUN", "NOT", "NO", "NOTHING"}
 CONTENT |= {"EVERYTHING", "SAME", "ELSE", "REST", "DIFFERENCE", "MOVED", "ADDED", "DROPPED", "GONE", "PUT"}

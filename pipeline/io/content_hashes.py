@@ -1,4 +1,8 @@
-"""Hashes in a JSON record, of the record itself and of the files that it describes."""
+"""Signed artefacts: a file names the hashes of the files that it was made from, and `verify` compares them.
+
+The key "hashes" of a JSON record has a hash for each role, such as "pairs" or "weights". The role "record" is
+the record itself, and "run" is the name of the run (DATASET/MODEL/SEED) instead of a hash.
+"""
 
 import hashlib
 import json
@@ -7,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.io.errors import InputError
-from pipeline.io.inputs import opened
+from pipeline.io.inputs import opened, read_json
 
-KEY, RECORD = "hashes", "record"  # key of all hashes in a record; key of the record's own hash among them
+KEY, RECORD, RUN = "hashes", "record", "run"  # key of all hashes in a record; two roles among them
 LARGEST = 1 << 40  # maximum size in bytes of a file
 
 
@@ -36,35 +40,46 @@ def file_hash(path: str | Path, remedy: str = "") -> str:
 def with_hashes(record: Mapping[str, Any], hashes: Mapping[str, str]) -> dict[str, Any]:
     """Return a copy of the record with the additional key "hashes" (KEY).
 
-    The value of this key has `hashes`, name -> hash, and, as "record", a hash of the record itself.
+    The value of this key has `hashes`, role -> hash, and, as "record", a hash of the record itself.
     """
     hashed = {**record, KEY: dict(hashes)}
     hashed[KEY][RECORD] = _record_hash(hashed)
     return hashed
 
 
-def read(path: str | Path, record: Any, remedy: str) -> dict[str, str]:
-    """Return the hashes in `record`, the content of the JSON file `path`: name -> hash.
+def read(path: str | Path, remedy: str) -> dict[str, str]:
+    """Return the hashes in the JSON file `path`: role -> hash.
 
-    The record's own hash has the name RECORD. Raises InputError, which ends with `remedy`, if the record has
-    no hashes or was edited.
+    Raises InputError, which ends with `remedy`, if the file has no hashes or was edited.
     """
+    record = read_json(path, remedy)
     hashes = record.get(KEY) if isinstance(record, dict) else None
     if not isinstance(hashes, dict) or not all(isinstance(value, str) for value in hashes.values()):
-        raise InputError(f"{path}: {KEY} must have a hash for each name; {remedy}")
+        raise InputError(f"{path}: {KEY} must have a hash for each role; {remedy}")
     if hashes.get(RECORD) != _record_hash(record):
         raise InputError(f"{path} was changed since it was written (its {KEY}.{RECORD}); {remedy}")
     return hashes
 
 
-def check(path: str | Path, hashes: Mapping[str, str], name: str, file: str | Path, remedy: str) -> None:
-    """Raise InputError if `hashes` has an entry `name` that differs from the hash of `file`.
+def verify(
+    path: str | Path,
+    hashes: Mapping[Any, str],
+    remedy: str,
+    *,
+    run: str | None = None,
+    **files: str | Path | None,
+) -> None:
+    """Raise InputError, which ends with `remedy`, if the artefact `path` was made from other files.
 
-    The error names `path`, the record file that contains `hashes`. It ends with `remedy`, which says
-    what the user should do.
+    hashes: the hashes in the artefact: role -> hash. A role without a hash is not compared.
+    run: the run that the artefact should be of; None: any run
+    files: role -> file. A file that is None is not compared.
     """
-    if name in hashes and file_hash(file) != hashes[name]:
-        raise InputError(f"{file} is not the file that {path} names by {KEY}.{name}; {remedy}")
+    if run is not None and hashes.get(RUN, run) != run:
+        raise InputError(f"{path} is of the run {hashes[RUN]}, not of {run}; {remedy}")
+    for role, file in files.items():
+        if file is not None and role in hashes and file_hash(file) != hashes[role]:
+            raise InputError(f"{file} is not the file that {path} names by {KEY}.{role}; {remedy}")
 
 
 def _record_hash(record: Mapping[str, Any]) -> str:

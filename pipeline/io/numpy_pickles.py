@@ -64,10 +64,10 @@ def no_bytes(*_: Any) -> bytes:
     return b""
 
 
-class State:
+class DroppedState:
     """Replacement for objects whose state is dropped, such as generators of random numbers."""
 
-    def __new__(cls, *_: Any) -> "State":
+    def __new__(cls, *_: Any) -> "DroppedState":
         return super().__new__(cls)
 
     def __init__(self, *_: Any):
@@ -86,12 +86,12 @@ DROPPED = ("numpy.random.", "random.Random")  # how the names of generators of r
 
 def replacement(name: str) -> Any:
     """Return the replacement for a constructor of this name, or None if it is not one of NumPy's."""
-    return State if name.startswith(DROPPED) else REPLACEMENTS.get(name)
+    return DroppedState if name.startswith(DROPPED) else REPLACEMENTS.get(name)
 
 
 def plain(value: Any) -> Any:
     """Return a value of a loaded file without the classes of this module."""
-    if isinstance(value, State):
+    if isinstance(value, DroppedState):
         return {}
     if isinstance(value, Type):
         return {} if value.type is None else value.type

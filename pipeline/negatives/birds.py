@@ -169,15 +169,15 @@ class Birds:
         self.written = {text: written[text] for text in self.index.documents}
         self.counts = Counter(word for caption in training for word in _words(caption))
 
-    def source(self, pair: Pair, references: Sequence[str], rng: np.random.Generator) -> "Source":
+    def source(self, pair: Pair, references: Sequence[str], rng: np.random.Generator) -> "BirdSource":
         """Return the source of negatives (wrong captions) for one pair of the split.
 
         references: the pair's captions, in the order in which the source uses them
         """
-        return Source(self, references, rng)
+        return BirdSource(self, references, rng)
 
 
-class Source:
+class BirdSource:
     """Source of candidates for the negatives (wrong captions) of one pair.
 
     A method for each kind of negative yields candidates. The caller keeps those that the method `wrong`

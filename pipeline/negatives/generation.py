@@ -17,7 +17,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from pipeline.datasets.negatives import NEGATIVES, Kind, Negative, Negatives
+from pipeline.datasets.negatives import NEGATIVES, Kind, Negative, PairNegatives
 from pipeline.datasets.schema import Pair, of_split
 from pipeline.io.errors import InputError
 from pipeline.negatives import birds, geometric
@@ -28,7 +28,7 @@ SPLITS = ("train", "val")
 TRIES = 20  # candidates per negative
 EACH = 2  # negatives per kind
 Grammar = Literal["geometric", "birds"]
-Source = geometric.Source | birds.Source
+Source = geometric.GeometricSource | birds.BirdSource
 """Source of candidates for the negatives of one pair.
 
 It has a method for each kind. The argument is the number of the negative within its kind, from 0. The method
@@ -38,7 +38,7 @@ wrong.
 GRAMMARS: dict[Grammar, type[Geometric] | type[Birds]] = {"geometric": Geometric, "birds": Birds}
 
 
-def generate(grammar: Grammar, pairs: Sequence[Pair], seed: int) -> Iterator[Negatives]:
+def generate(grammar: Grammar, pairs: Sequence[Pair], seed: int) -> Iterator[PairNegatives]:
     """Yield the negatives of each training and validation pair, made from captions of the pair's split.
 
     Raises InputError naming a pair for which fewer than NEGATIVES negatives were found.
@@ -51,7 +51,7 @@ def generate(grammar: Grammar, pairs: Sequence[Pair], seed: int) -> Iterator[Neg
             yield _of_pair(captions, pair, np.random.default_rng([seed, number]))
 
 
-def _of_pair(captions: Geometric | Birds, pair: Pair, rng: np.random.Generator) -> Negatives:
+def _of_pair(captions: Geometric | Birds, pair: Pair, rng: np.random.Generator) -> PairNegatives:
     references = [pair.captions[index] for index in rng.permutation(len(pair.captions))]
     source = captions.source(pair, references, rng)
     draft = _Draft(source, {plain(caption) for caption in references})
@@ -71,7 +71,7 @@ def _of_pair(captions: Geometric | Birds, pair: Pair, rng: np.random.Generator) 
             f"only {len(draft.found)} of {NEGATIVES} negatives were found for the pair "
             f"{pair.pair_id}; give the split {pair.split} more pairs, or pre-train without FDA"
         )
-    return Negatives(pair.pair_id, pair.split, pair.captions, tuple(draft.found))
+    return PairNegatives(pair.pair_id, pair.split, pair.captions, tuple(draft.found))
 
 
 @dataclass

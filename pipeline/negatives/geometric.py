@@ -12,7 +12,8 @@ from itertools import count
 import numpy as np
 
 from pipeline.datasets.schema import NO_CHANGE, Pair
-from pipeline.scoring.sentences import MEANING, Claims, Sentence, contradicts, of_pair
+from pipeline.judging.references import JointClaims, contradicts, joint, of_pair
+from pipeline.judging.strict import MEANING, Sentence
 from pipeline.tabletop.words import SYNONYMS
 from pipeline.text import vocabularies
 
@@ -77,7 +78,7 @@ class Geometric:
         for pair in pairs:
             texts = [plain(caption) for caption in pair.captions]
             # CLEVR-DC does not mark unchanged pairs, so the captions decide
-            if of_pair(pair, [_sentence(text) for text in texts]).kinds == {NO_CHANGE}:
+            if of_pair(pair, [_sentence(text).claim for text in texts]).kinds == {NO_CHANGE}:
                 no_changes |= {*texts}
             else:
                 self.of_scene[pair.scene_id] += texts
@@ -86,12 +87,12 @@ class Geometric:
         self.index = Index(drawn(sorted(changes), MOST, rng))
         self.endings = _endings(self.index.documents)
 
-    def source(self, pair: Pair, references: Sequence[str], rng: np.random.Generator) -> "Source":
+    def source(self, pair: Pair, references: Sequence[str], rng: np.random.Generator) -> "GeometricSource":
         """Return the source of negatives (wrong captions) for one pair; `references`: the pair's captions."""
-        return Source(self, pair, [plain(caption) for caption in references], rng)
+        return GeometricSource(self, pair, [plain(caption) for caption in references], rng)
 
 
-class Source:
+class GeometricSource:
     """Source of candidates for the negatives of one pair."""
 
     certain = True
@@ -99,12 +100,12 @@ class Source:
     def __init__(self, split: Geometric, pair: Pair, references: Sequence[str], rng: np.random.Generator):
         self._split, self._pair, self._rng = split, pair, rng
         self._references = [_sentence(text) for text in references]
-        self._truth = of_pair(pair, self._references)
+        self._truth = of_pair(pair, [sentence.claim for sentence in self._references])
         self._unchanged = self._truth.kinds == {NO_CHANGE}
 
     def wrong(self, caption: str) -> bool:
         """Return True if the caption contradicts the references or the pair's kind of change."""
-        return contradicts(_sentence(caption).claims, self._truth)
+        return contradicts(joint([_sentence(caption).claim]), self._truth)
 
     def retrieve(self, number: int) -> Iterator[str]:
         """Yield captions of the split that are candidates for a negative of the pair.
@@ -186,8 +187,8 @@ def _endings(documents: Sequence[str]) -> dict[str, list[Words]]:
     """Return a dictionary: kind of change -> distinct sentence endings (the words after the last noun)."""
     endings: dict[str, set[Words]] = defaultdict(set)
     for sentence in map(_sentence, documents):
-        for kind in sentence.claims.kinds:
-            endings[kind].add(sentence.words[sentence.nouns[-1] + 1 :] if sentence.nouns else ())
+        for kind in sentence.claim.changes:
+            endings[kind].add(sentence.words[sentence.ending.start :])
     return {kind: sorted(texts) for kind, texts in endings.items()}
 
 
@@ -196,7 +197,7 @@ def _text(words: Words | None) -> str | None:
 
 
 def _replaced(
-    sentence: Sentence, truth: Claims, weights: Mapping[str, float], count: int, rng: np.random.Generator
+    sentence: Sentence, truth: JointClaims, weights: Mapping[str, float], count: int, rng: np.random.Generator
 ) -> Words | None:
     """Return the sentence with at most `count` words replaced; None if no word can be replaced.
 
@@ -218,7 +219,9 @@ def _replaced(
     return tuple(words) if changed else None
 
 
-def _barred(sentence: Sentence, words: Sequence[str], index: int, attribute: str, truth: Claims) -> set[str]:
+def _barred(
+    sentence: Sentence, words: Sequence[str], index: int, attribute: str, truth: JointClaims
+) -> set[str]:
     """Return the values that must not replace the word `words[index]` when a negative is made.
 
     In "the red cube turned blue", the old value "red" must not become "blue", and the new value "blue"
@@ -273,8 +276,8 @@ def _exchanged_ending(
     a dictionary: kind of change -> endings of sentences. Return None if the sentence claims neither
     kind, or if `endings` has no ending of the other kind.
     """
-    opposite = {"add": "drop", "drop": "add"}.get(next(iter(sentence.claims.kinds), ""), "")
+    opposite = {"add": "drop", "drop": "add"}.get(sentence.claim.kind, "")
     if not endings.get(opposite):
         return None
     ending = endings[opposite][int(rng.integers(len(endings[opposite])))]
-    return (*sentence.words[: sentence.nouns[-1] + 1], *ending)
+    return (*sentence.words[: sentence.ending.start], *ending)

@@ -19,7 +19,7 @@ from pipeline.datasets.images import Indexed
 from pipeline.io.errors import InputError
 from pipeline.io.inputs import read_json
 from pipeline.io.progress import track
-from pipeline.tabletop.looks import LOOKS, Look
+from pipeline.tabletop.looks import LOOKS, LookConstants
 from pipeline.tabletop.rendering import identify
 from pipeline.tabletop.scenes import Box, SceneObject, box_of, solids
 from pipeline.tabletop.words import COLORS, MATERIALS, SHAPES, SIZES, Point
@@ -66,7 +66,9 @@ def read_scenes(path: str | Path) -> dict[str, SceneView]:
         raise InputError(f"{path} does not describe tabletop's scenes ({error!r}); {REMEDY}") from None
 
 
-def _scene_view(view: Mapping[str, Any], records: Sequence[Mapping[str, Any]], look: Look) -> SceneView:
+def _scene_view(
+    view: Mapping[str, Any], records: Sequence[Mapping[str, Any]], look: LookConstants
+) -> SceneView:
     objects = tuple(_scene_object(record) for record in records)
     rows = [[values.index(getattr(item, name)) for name, values in ATTRIBUTES.items()] for item in objects]
     classes = np.array([*rows, [NOTHING] * len(ATTRIBUTES)], dtype=np.int8)

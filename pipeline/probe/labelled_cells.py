@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.captioning import feature_backbone
-from pipeline.captioning.feature_backbone import Features, opened
+from pipeline.captioning.feature_backbone import FeatureInput, opened
 from pipeline.config.store_contents import GRID, Spec
 from pipeline.datasets import labelled_scenes
 from pipeline.features.backbone_weights import grid_shape
@@ -33,7 +33,7 @@ class ImageGrids:
         attributes: dict[str, Any] = {field.name: store.attributes.get(field.name) for field in fields(Spec)}
         spec = Spec(**attributes)
         network, source = feature_backbone.of_store(store, spec, lab)
-        self.features = Features(network, spec, source.precision)
+        self.features = FeatureInput(network, spec, source.precision)
         _, *self.grid = grid_shape(spec)  # H, W
 
     def read(self, keys: Sequence[str]) -> np.ndarray:

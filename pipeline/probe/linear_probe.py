@@ -38,7 +38,7 @@ class Cells:
 
 
 @dataclass(frozen=True)
-class Scores:
+class ProbeScores:
     """Accuracy on the held-out cells. Each dictionary is: attribute -> fraction of correct cells."""
 
     accuracy: dict[str, float]  # of the linear classifier
@@ -72,7 +72,7 @@ def gather(read: Reader, keys: Sequence[str], labels: np.ndarray, limit: int, de
     return Cells(torch.from_numpy(np.concatenate(features)).float(), classes)
 
 
-def probe(train: Cells, held_out: Cells) -> Scores:
+def probe(train: Cells, held_out: Cells) -> ProbeScores:
     """Fit one classifier per attribute to the cells `train`, and test it on the cells `held_out`.
 
     Return the accuracies, and for comparison the accuracies of always predicting the class that is
@@ -86,7 +86,7 @@ def probe(train: Cells, held_out: Cells) -> Scores:
         predicted = predict(fit(features, classes, len(values)), held_out_features)
         accuracy[name] = (predicted == true_classes).float().mean().item()
         majority[name] = (true_classes == classes.bincount().argmax()).float().mean().item()
-    return Scores(accuracy, majority)
+    return ProbeScores(accuracy, majority)
 
 
 def standardised(reference: Tensor, *others: Tensor) -> list[Tensor]:

@@ -11,7 +11,7 @@ from typing import Any
 from pipeline.io.content_hashes import sha256
 from pipeline.io.inputs import read_json
 from pipeline.publishing import rows
-from pipeline.publishing.dataset import Published
+from pipeline.publishing.dataset import PublishedDataset
 
 NAME = "croissant.json"
 CONTEXT = Path(__file__).with_name("croissant_context.json")
@@ -30,7 +30,7 @@ COLUMNS = {
 }
 
 
-def record(dataset: Published, folder: Path) -> dict[str, Any]:
+def record(dataset: PublishedDataset, folder: Path) -> dict[str, Any]:
     """Return the content of croissant.json for the files in `folder`."""
     files = [_file(folder, f"{split}/{rows.NAME}", PARQUET) for split in dataset.splits]
     tars = sorted(folder.glob("*/*.tar"))
@@ -62,7 +62,7 @@ def _file(folder: Path, name: str, kind: str) -> dict[str, Any]:
     }
 
 
-def _images(dataset: Published, split: str) -> dict[str, Any]:
+def _images(dataset: PublishedDataset, split: str) -> dict[str, Any]:
     """Return the file set of a split's images: one file pattern for each extension."""
     names = [name for pair in dataset.splits[split] for name in (pair.before, pair.after)]
     ends = sorted({Path(name).suffix for name in names})

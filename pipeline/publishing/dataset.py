@@ -22,7 +22,7 @@ EXAMPLE = "licence: {name: cc-by-4.0, copying: true, terms: 'our own images and 
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedDataset:
     """A prepared dataset whose licence allows copies."""
 
     name: str
@@ -46,7 +46,7 @@ class Published:
         return {name: pairs for name, pairs in splits.items() if pairs}
 
 
-def load(name: str) -> Published:
+def load(name: str) -> PublishedDataset:
     """Load a prepared dataset of the repository in the current folder.
 
     Raises InputError if the dataset's licence does not allow copies, if the dataset is not prepared, if its
@@ -82,7 +82,7 @@ def load(name: str) -> Published:
     images = {image.name: image for image in read_index(index)}
     read = manifest.read_pairs(pairs)
     languages = ("en",) if rendered else _languages(card)
-    return Published(name, root, read, images, prepared, card, licence, seed, prepare_again, languages)
+    return PublishedDataset(name, root, read, images, prepared, card, licence, seed, prepare_again, languages)
 
 
 def _languages(card: Card) -> tuple[str, ...]:

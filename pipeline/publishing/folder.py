@@ -17,7 +17,7 @@ from pipeline.io.errors import InputError
 from pipeline.io.outputs import Contents, replacing, write_json, write_json_lines
 from pipeline.io.progress import track
 from pipeline.publishing import croissant, rows, shards
-from pipeline.publishing.dataset import FOLDERS, Published
+from pipeline.publishing.dataset import FOLDERS, PublishedDataset
 
 CONTENTS = Contents("published dataset")
 CONVERSATIONS, SHARDS = "conversations", "webdataset"  # folders
@@ -30,7 +30,7 @@ QUESTION = (
 )
 
 
-def write(dataset: Published, out: Path, with_shards: bool) -> None:
+def write(dataset: PublishedDataset, out: Path, with_shards: bool) -> None:
     """Write the folder `out`, with WebDataset shards if `with_shards`. Equal datasets give equal bytes.
 
     Raises InputError for an image that is missing, or that has changed since the dataset was prepared.
@@ -47,7 +47,7 @@ def write(dataset: Published, out: Path, with_shards: bool) -> None:
         (folder / "README.md").write_text(_card(dataset, with_shards), encoding="utf-8")
 
 
-def _write_split(dataset: Published, split: str, pairs: list[Pair], folder: Path) -> None:
+def _write_split(dataset: PublishedDataset, split: str, pairs: list[Pair], folder: Path) -> None:
     names = images_of(pairs)
     for name in track(names, f"copying {split}", "images", len(names)):
         _copy(dataset, name, folder / split / name)
@@ -56,18 +56,18 @@ def _write_split(dataset: Published, split: str, pairs: list[Pair], folder: Path
     write_json_lines(folder / CONVERSATIONS / f"{split}.jsonl", talks)
 
 
-def _row_of(dataset: Published) -> shards.RowOf:
+def _row_of(dataset: PublishedDataset) -> shards.RowOf:
     return partial(rows.row_of, seed=dataset.seed, licence=dataset.licence.name)
 
 
-def _write_shards(dataset: Published, folder: Path) -> None:
+def _write_shards(dataset: PublishedDataset, folder: Path) -> None:
     row_of = _row_of(dataset)
     needed, end = shards.required_paths(dataset.pairs, row_of), shards.ending(dataset.pairs)
     for split, pairs in dataset.splits.items():
         shards.write(folder / SHARDS, split, pairs, row_of, folder / split, needed, end)
 
 
-def _copy(dataset: Published, name: str, path: Path) -> None:
+def _copy(dataset: PublishedDataset, name: str, path: Path) -> None:
     data = read_bytes(dataset.root / name)
     if (indexed := dataset.images.get(name)) is None or hashlib.sha256(data).hexdigest() != indexed.sha256:
         raise InputError(
@@ -88,7 +88,7 @@ def _conversation(pair: Pair, folder: str) -> dict[str, Any]:
     }
 
 
-def _card(dataset: Published, with_shards: bool) -> str:
+def _card(dataset: PublishedDataset, with_shards: bool) -> str:
     count = len(dataset.pairs)
     values = front_matter.licence(dataset.licence.name) | {
         "pretty_name": dataset.card.name,

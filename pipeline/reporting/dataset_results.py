@@ -19,7 +19,7 @@ from pipeline.decoding.attention_maps import Attended
 from pipeline.io.errors import InputError
 from pipeline.io.records import read_record
 from pipeline.reporting import paper_results, retrieval_results, run_curves
-from pipeline.reporting.paper_results import Published, PublishedRetrieval
+from pipeline.reporting.paper_results import PaperRow, PublishedRetrieval
 from pipeline.reporting.retrieval_results import Figures
 from pipeline.reporting.run_curves import Curve, read_curve
 from pipeline.reporting.score_table import of_metrics
@@ -76,7 +76,7 @@ class Results:
     runs: list[ScoredRun]
     evidence: dict[str, Evidence]  # by model: the scores of each test pair, over the model's seeds
     gallery: dict[str | None, list[Pair]]  # by change type
-    published: list[Published]
+    published: list[PaperRow]
     retrieval: dict[str, dict[int, Figures]]  # by model with a retrieval phase, and by seed
     searched: int  # number of validation pairs that the retrieval phase searches
     published_retrieval: list[PublishedRetrieval]

@@ -20,9 +20,10 @@ from pipeline.datasets.schema import NO_CHANGE, Pair
 from pipeline.decoding.attention_maps import Attended
 from pipeline.features.preprocessing import read_unchanged
 from pipeline.io.errors import InputError
+from pipeline.judging import verdicts
+from pipeline.judging.no_change import says_no_change, sentences_of
+from pipeline.judging.strict import judge
 from pipeline.reporting.dataset_results import Results, ScoredRun
-from pipeline.scoring import truth
-from pipeline.scoring.no_change import says_no_change, sentences_of
 from pipeline.statistics.pair_scores import ScoredPair
 
 LEVELS = 255  # the byte of a map's largest value
@@ -217,7 +218,7 @@ def _prediction(pair: Pair, run: ScoredRun, own: Collection[str]) -> dict[str, A
     """
     caption, score = run.captions[pair.pair_id], run.scores[pair.pair_id]
     attended = run.attended[pair.pair_id]
-    verdict = truth.judge(caption, pair)
+    verdict = judge(caption, pair)
     wrong = () if verdict is None else verdict.wrong
     return {
         "model": run.model,
@@ -227,7 +228,7 @@ def _prediction(pair: Pair, run: ScoredRun, own: Collection[str]) -> dict[str, A
         "right": score.right,
         "true": _is_true(score),
         "judged": _verdict_text(score, wrong),
-        "wrong": truth.marks(caption.split(), wrong),  # for each word, True if it is wrong
+        "wrong": verdicts.marks(caption.split(), wrong),  # for each word, True if it is wrong
         "blocks": list(attended.blocks or ()),  # blocks of the image encoder whose maps are shown
         "weights": percents(attended),
     }
@@ -244,7 +245,7 @@ def _verdict_text(score: ScoredPair, wrong: Sequence[str]) -> str:
     truth and agreement are unknown.
     """
     if score.true is not None:
-        wrong_words = truth.quoted(wrong)
+        wrong_words = verdicts.quoted(wrong)
         return "true" if score.true else f"not true: {wrong_words}" if wrong_words else "not true"
     if score.agrees is not None:
         return "agrees with the references" if score.agrees else "does not agree with the references"

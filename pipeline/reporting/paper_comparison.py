@@ -8,7 +8,7 @@ from pandas import DataFrame
 
 from pipeline.config.params import Params
 from pipeline.reporting.dataset_results import Results
-from pipeline.reporting.paper_results import Published, differing_conditions
+from pipeline.reporting.paper_results import PaperRow, differing_conditions
 from pipeline.reporting.score_table import means, printed
 from pipeline.reporting.tables import Table, number
 from pipeline.scoring.metric_names import PRINTED, TOTAL
@@ -29,7 +29,7 @@ def literature(results: Results, params: Params) -> dict[str, Any]:
     published = [row for row in results.published if not row.ablation]
     sources = list(dict.fromkeys(row.source for row in published))
     letters: dict[str, str] = {}
-    published_lines: dict[str, list[tuple[Published, list[str]]]] = {}
+    published_lines: dict[str, list[tuple[PaperRow, list[str]]]] = {}
     for row in published:
         conditions = differing_conditions(row, params, sizes.get(row.subset))
         marks = " ".join(letters.setdefault(condition, _letter(len(letters))) for condition in conditions)
@@ -44,7 +44,7 @@ def literature(results: Results, params: Params) -> dict[str, Any]:
     }
 
 
-def _table(subset: str, ours: DataFrame, published_lines: Sequence[tuple[Published, list[str]]]) -> Table:
+def _table(subset: str, ours: DataFrame, published_lines: Sequence[tuple[PaperRow, list[str]]]) -> Table:
     metrics = [
         metric for metric in PRINTED if any(row.values[metric] is not None for row, _ in published_lines)
     ]

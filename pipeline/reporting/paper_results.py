@@ -43,7 +43,7 @@ RetrievalScores = Annotated[dict[Figure, Percent], Field(min_length=1), AfterVal
 """R@k are percentages in the file, converted to fractions; MdR and MnR are ranks."""
 
 
-class Features(Strict):
+class PaperFeatures(Strict):
     """Image features as a paper describes them; null: not stated."""
 
     network: str | None = None
@@ -52,7 +52,7 @@ class Features(Strict):
     resize: str | None = None
 
 
-class Conditions(Strict):
+class PaperConditions(Strict):
     """Conditions that a paper states for its own runs; null: not stated.
 
     `settings_of` is not a condition of the paper. It names the family of models whose settings are compared
@@ -60,7 +60,7 @@ class Conditions(Strict):
     """
 
     settings_of: Literal["clip", "idc_pcl", "medic"] | None = None  # a family of models
-    features: Features = Features()
+    features: PaperFeatures = PaperFeatures()
     weights: str | None = None  # weights of the network that computes the features
     iterations: Count | None = None
     batch: Count | None = None
@@ -71,7 +71,7 @@ class Conditions(Strict):
 
 
 @dataclass(frozen=True)
-class Published:
+class PaperRow:
     """A row of a published table."""
 
     method: str
@@ -80,18 +80,18 @@ class Published:
     values: dict[str, float | None]  # metric -> fraction; None: not reported
     dataset: str
     model: str | None  # our name of the method
-    conditions: Conditions | None  # None: not stated
+    conditions: PaperConditions | None  # None: not stated
     note: str | None
     ablation: bool = False  # shown in its study's table, not in the report
 
 
-def rows(dataset: str, folder: Path = FOLDER) -> list[Published]:
+def rows(dataset: str, folder: Path = FOLDER) -> list[PaperRow]:
     """Return the published rows of a dataset; [] without a file. Raises InputError for an invalid file."""
     if not folder.is_dir():
         raise InputError(f"{folder} is missing; run from the repository's root, or `git checkout {folder}`")
     file = _read(folder / f"{dataset}.yaml")
     return [
-        Published(
+        PaperRow(
             row.method,
             file.sources[row.source],
             subset,
@@ -107,14 +107,14 @@ def rows(dataset: str, folder: Path = FOLDER) -> list[Published]:
     ]
 
 
-def differing_conditions(row: Published, params: Params, test_pairs: int | None = None) -> list[str]:
+def differing_conditions(row: PaperRow, params: Params, test_pairs: int | None = None) -> list[str]:
     """Return phrases for the conditions in which our runs differ from a published row.
 
     Example: "iterations: 10000, ours 1800". If the source does not state some conditions, a last
     phrase lists them. `test_pairs`: our number of test pairs in `row.subset`, such as "color"; None:
     this number is not compared.
     """
-    conditions = row.conditions or Conditions()
+    conditions = row.conditions or PaperConditions()
     settings = conditions.model_dump(exclude={"settings_of", "features", "test_pairs"})
     stated = (
         conditions.features.model_dump() | settings | {"test pairs": conditions.test_pairs.get(row.subset)}
@@ -211,7 +211,7 @@ class _Row(_Method):
 
 class _File(Strict):
     sources: dict[Name, str]
-    conditions: dict[Name, Conditions]
+    conditions: dict[Name, PaperConditions]
     rows: dict[Subset, list[_Row]]
     retrieval: tuple[PublishedRetrieval, ...] = Field(strict=False, default=())
 

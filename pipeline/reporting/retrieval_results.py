@@ -7,8 +7,6 @@ from typing import Any
 from pydantic import BaseModel, FiniteFloat
 
 from pipeline.io import content_hashes
-from pipeline.io.errors import InputError
-from pipeline.io.inputs import read_json
 from pipeline.io.records import read_record
 from pipeline.reporting.paper_results import PublishedRetrieval
 from pipeline.reporting.tables import NONE, Table
@@ -46,13 +44,9 @@ def read(folder: Path, pairs: Path) -> Figures:
     """
     path = folder / FIGURES_FILE
     figures = read_record(path, Figures, REMEDY, "ignore")
-    hashes = content_hashes.read(path, read_json(path, REMEDY), REMEDY)
     dataset, model, _, seed = folder.absolute().parts[-4:]  # results/curves/DATASET/MODEL/pretrain/SEED
-    run = f"{dataset}/{model}/{seed}"
-    if hashes.get("run", run) != run:
-        raise InputError(f"{path} is of the run {hashes['run']}; {REMEDY} again")
-    for name, file in {"ranks": folder / RANKS_FILE, "pairs": pairs}.items():
-        content_hashes.check(path, hashes, name, file, f"{REMEDY} again")
+    run, hashes = f"{dataset}/{model}/{seed}", content_hashes.read(path, REMEDY)
+    content_hashes.verify(path, hashes, f"{REMEDY} again", run=run, ranks=folder / RANKS_FILE, pairs=pairs)
     return figures
 
 

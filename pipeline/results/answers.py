@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.datasets.schema import CHANGE_TYPES, NO_CHANGE, Pair
-from pipeline.free_english.truth import FREE, judged_claims
+from pipeline.free_english.judging import FREE, judged_claims
 from pipeline.io.content_hashes import with_hashes
 from pipeline.io.errors import InputError
+from pipeline.judging import verdicts
+from pipeline.judging.strict import STRICT
+from pipeline.judging.verdicts import UNPARSED, Verdict
 from pipeline.reporting.tables import Table, number
-from pipeline.scoring import truth
 from pipeline.scoring.answer_text import answer_of
 from pipeline.scoring.metric_names import FAULTS, FITS, TRUE
-from pipeline.scoring.sentences import STRICT
-from pipeline.scoring.truth import UNREADABLE, Verdict
 from pipeline.statistics.bootstrap import Share, share
 
 Judge = Callable[[str, Pair], Verdict | None]
@@ -26,7 +26,7 @@ DIGITS = 6
 
 
 @dataclass(frozen=True)
-class Answer:
+class JudgedAnswer:
     """A caption of a pair, with its verdict."""
 
     pair: Pair
@@ -36,7 +36,7 @@ class Answer:
     @property
     def unreadable(self) -> bool:
         """True if the caption cannot be parsed."""
-        return self.verdict.faults == UNREADABLE
+        return self.verdict.faults == UNPARSED
 
     @property
     def is_missing(self) -> bool:
@@ -49,7 +49,7 @@ class Answer:
         return not self.verdict.true and not self.verdict.faults
 
 
-def judged(texts: Mapping[str, str], pairs: Sequence[Pair], reader: str) -> list[Answer]:
+def judged(texts: Mapping[str, str], pairs: Sequence[Pair], reader: str) -> list[JudgedAnswer]:
     """Judge the caption of each pair by the pair's scene, or by its references if the scene is unknown.
 
     texts: pair id -> caption, or output of a language model, in which the answer is found (answer_text.py)
@@ -67,11 +67,11 @@ def judged(texts: Mapping[str, str], pairs: Sequence[Pair], reader: str) -> list
                 f"pair {pair.pair_id} has no scene, and its references name no kind of change; score with "
                 "python -m stages.score"
             )
-        answers.append(Answer(pair, text, verdict))
+        answers.append(JudgedAnswer(pair, text, verdict))
     return answers
 
 
-def parts(answers: Sequence[Answer]) -> dict[str, list[Answer]]:
+def parts(answers: Sequence[JudgedAnswer]) -> dict[str, list[JudgedAnswer]]:
     """Return name of a table row -> answers that belong to the row. Rows without answers are left out.
 
     The rows are "all", "changed", each kind of change, and "unchanged".
@@ -83,15 +83,15 @@ def parts(answers: Sequence[Answer]) -> dict[str, list[Answer]]:
     return {name: members for name, members in by_row.items() if members}
 
 
-def _true_share(answers: Sequence[Answer]) -> Share:
+def _true_share(answers: Sequence[JudgedAnswer]) -> Share:
     return share([answer.verdict.true for answer in answers], [answer.pair.scene_id for answer in answers])
 
 
-def _unreadable_share(answers: Sequence[Answer]) -> Share:
+def _unreadable_share(answers: Sequence[JudgedAnswer]) -> Share:
     return share([answer.unreadable for answer in answers], [answer.pair.scene_id for answer in answers])
 
 
-def table(answers: Sequence[Answer]) -> Table:
+def table(answers: Sequence[JudgedAnswer]) -> Table:
     """Return a table of the share of true captions, in percent with 95 % intervals over scenes.
 
     The rows are all pairs, changed pairs, each kind of change, and unchanged pairs.
@@ -102,7 +102,7 @@ def table(answers: Sequence[Answer]) -> Table:
         true_share, unreadable = _true_share(part_answers), _unreadable_share(part_answers)
         percent = number(true_share.value)
         rows.append([name, str(true_share.number), percent, true_share.interval, number(unreadable.value)])
-    faults = Counter(truth.FAULTS[letter] for answer in answers for letter in answer.verdict.faults)
+    faults = Counter(verdicts.FAULTS[letter] for answer in answers for letter in answer.verdict.faults)
     fault_counts = ", ".join(f"{name} {count:,}" for name, count in faults.most_common()) or "none"
     notes = [f"faults (captions): {fault_counts}"]
     if unnamed := sum(answer.unnamed for answer in answers):
@@ -116,7 +116,7 @@ def table(answers: Sequence[Answer]) -> Table:
 
 
 def leaderboard_row(
-    name: str, reader: str, split: str, answers: Sequence[Answer], hashes: Mapping[str, str]
+    name: str, reader: str, split: str, answers: Sequence[JudgedAnswer], hashes: Mapping[str, str]
 ) -> dict[str, Any]:
     """Return the row of a leaderboard: shares of true captions with 95 % intervals over scenes.
 
@@ -132,7 +132,7 @@ def leaderboard_row(
     changed = [answer for answer in answers if answer.pair.changed is not False]
     faults = Counter(letter for answer in changed for letter in answer.verdict.faults)
     fault_shares = {
-        truth.FAULTS[letter]: round(count / len(changed), DIGITS) for letter, count in faults.items()
+        verdicts.FAULTS[letter]: round(count / len(changed), DIGITS) for letter, count in faults.items()
     }
     are_unnamed = any(answer.unnamed for answer in changed)
     row = {
@@ -154,7 +154,7 @@ def _rounded(true_share: Share) -> dict[str, float]:
     return bounds | {"pairs": true_share.number}
 
 
-def lines(answers: Sequence[Answer], reader: str) -> list[dict[str, Any]]:
+def lines(answers: Sequence[JudgedAnswer], reader: str) -> list[dict[str, Any]]:
     """Return a JSON object per caption: ids, `changed` of the pair, text and verdict.
 
     reader: how the captions were parsed, "strict" or "free" (READERS)
@@ -177,7 +177,7 @@ def lines(answers: Sequence[Answer], reader: str) -> list[dict[str, Any]]:
     ]
 
 
-def _claims(answer: Answer) -> list[dict[str, str]]:
+def _claims(answer: JudgedAnswer) -> list[dict[str, str]]:
     return [
         {
             "kind": judged_claim.claim.kind,
@@ -185,5 +185,5 @@ def _claims(answer: Answer) -> list[dict[str, str]]:
             "verdict": judged_claim.verdict,
             FAULTS: judged_claim.faults,
         }
-        for judged_claim in judged_claims(answer.text, answer.pair)
+        for judged_claim in judged_claims(answer.text, answer.pair) or ()
     ]

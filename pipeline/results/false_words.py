@@ -1,30 +1,30 @@
 """Count the false parts of each model's captions, such as a wrong colour.
 
-Each kind of false part has a letter (truth.FAULTS). In the stacked bar diagram, the length of a
+Each kind of false part has a letter (verdicts.FAULTS). In the stacked bar diagram, the length of a
 model's bar is its share of false captions among the changed pairs. The segments of a bar are the
 kinds of false parts. Each false caption is divided equally: with two false parts, it adds half a
-caption to each of two segments. The letter OTHER says that a false caption fits another object.
-OTHER does not count as a false part in the diagram, and has its own column in the table.
+caption to each of two segments. The letter ANOTHER says that a false caption fits another object.
+ANOTHER does not count as a false part in the diagram, and has its own column in the table.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from pipeline.judging.verdicts import ANOTHER, FAULTS, INVENTED
 from pipeline.reporting.tables import number
 from pipeline.results.record_tables import Records
-from pipeline.scoring.truth import FAULTS, INVENTED, OTHER
 
-NAMES = {letter: name for letter, name in FAULTS.items() if letter not in (OTHER, INVENTED)}
+NAMES = {letter: name for letter, name in FAULTS.items() if letter not in (ANOTHER, INVENTED)}
 PARTS = tuple(NAMES)
-HEADINGS = ["model", "true", *NAMES.values(), FAULTS[OTHER], "one part only", FAULTS[INVENTED]]
+HEADINGS = ["model", "true", *NAMES.values(), FAULTS[ANOTHER], "one part only", FAULTS[INVENTED]]
 
 
 @dataclass(frozen=True)
 class Faults:
     """Faults of all captions of a model's runs.
 
-    The faults of a caption are a string, with one letter for each fault. The dictionary truth.FAULTS
+    The faults of a caption are a string, with one letter for each fault. The dictionary verdicts.FAULTS
     explains the letters. The string of a true caption is empty.
     """
 
@@ -40,7 +40,7 @@ class Faults:
     def share(self, letter: str) -> float:
         """Return the share (0 to 1) of changed pairs whose caption has the fault `letter`.
 
-        `letter` is a key of truth.FAULTS, which names the fault. For example, "c" is a false colour.
+        `letter` is a key of verdicts.FAULTS, which names the fault. For example, "c" is a false colour.
         """
         return self._mean(lambda letters: letter in letters)
 
@@ -52,12 +52,12 @@ class Faults:
         number of captions. For example, with one true caption and one caption with two false parts, the
         value of each of these parts is 1/4.
         """
-        return self._mean(lambda letters: (part in letters) / max(1, len(letters.replace(OTHER, ""))))
+        return self._mean(lambda letters: (part in letters) / max(1, len(letters.replace(ANOTHER, ""))))
 
     @property
     def single(self) -> float | None:
         """Fraction of false captions with exactly one false part; None if no caption is false."""
-        false = [letters.replace(OTHER, "") for letters in self.changed if letters]
+        false = [letters.replace(ANOTHER, "") for letters in self.changed if letters]
         return fmean(len(letters) == 1 for letters in false) if false else None
 
     @property
@@ -80,5 +80,5 @@ def of_group(group: Records, dataset: str = "") -> Faults:
 
 def row(faults: Faults) -> list[str]:
     """Return a model's table row in percent. Its columns are HEADINGS."""
-    shares = [faults.share(letter) for letter in (*PARTS, OTHER)]
+    shares = [faults.share(letter) for letter in (*PARTS, ANOTHER)]
     return [faults.name, *map(number, [faults.true, *shares, faults.single, faults.invented])]

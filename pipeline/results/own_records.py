@@ -14,7 +14,7 @@ from pipeline.io.outputs import write_text
 from pipeline.results import record_tables, records
 from pipeline.results.record_tables import Records
 from pipeline.results.records import FOLDER, OWN, PAIRS, REMEDY, Record, pairs_path
-from pipeline.study.study_file import Row, Tree, overlay
+from pipeline.study.study_file import StudyRow, Tree, overlay
 from pipeline.study.study_runs import Run
 
 
@@ -25,7 +25,7 @@ def current_settings(tree: Tree, record: Record) -> str:
     """
     dataset, model = record["dataset"], record["model"]
     record_name = records.name_of(record)
-    changed = overlay(tree, Row(label=model, model=model, set=record["changes"]), dataset, record_name)
+    changed = overlay(tree, StudyRow(label=model, model=model, set=record["changes"]), dataset, record_name)
     recipe = resolving.resolve(Params.model_validate(changed), dataset, model)
     return records.settings(Run("", dataset, model, record["seed"], changed, recipe, ""))
 

@@ -29,11 +29,11 @@ from pipeline.io.inputs import read_bytes, read_json, read_lines, read_text
 from pipeline.io.outputs import write_text
 from pipeline.io.provenance import sha256
 from pipeline.io.records import read_record
+from pipeline.judging.verdicts import FAULTS as LETTERS
 from pipeline.reporting.run_curves import read_curve
 from pipeline.scoring import conditions
 from pipeline.scoring.metric_names import CORPUS, FAULTS, RIGHT, TRUE
 from pipeline.scoring.subsets import subsets
-from pipeline.scoring.truth import FAULTS as LETTERS
 from pipeline.statistics import pair_scores
 from pipeline.study.study_file import Tree
 from pipeline.study.study_runs import Run
@@ -273,7 +273,7 @@ def pairs_path(path: Path) -> Path:
 def read_scored_pairs(path: Path) -> DataFrame:
     """Return the CSV file of a record, whose JSON file is `path`: a row per test pair.
 
-    `true` and `right` are 1, 0 or NaN. `faults` has the letters of truth.FAULTS; it is NaN where `true` is.
+    `true` and `right` are 1, 0 or NaN. `faults` has letters of verdicts.FAULTS; it is NaN where `true` is.
     Raises InputError if the file is damaged.
     """
     file = pairs_path(path)

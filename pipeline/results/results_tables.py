@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from pipeline.config.params import Params
 from pipeline.datasets.schema import CHANGE_TYPES
+from pipeline.judging.verdicts import FAULTS
 from pipeline.reporting.score_table import Column, means, printed
 from pipeline.reporting.tables import NONE, Table
 from pipeline.results import false_words, seed_spread
@@ -23,7 +24,6 @@ from pipeline.scoring.metric_names import (
     heading,
 )
 from pipeline.scoring.subsets import QUARTILES
-from pipeline.scoring.truth import FAULTS
 
 Datasets = Mapping[str, Records]
 COLUMNS: dict[Column, str] = {

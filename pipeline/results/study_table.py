@@ -13,7 +13,7 @@ from pipeline.datasets.schema import of_split
 from pipeline.io.errors import InputError
 from pipeline.reporting import paper_results
 from pipeline.reporting.dataset_results import check_alike, read_metrics
-from pipeline.reporting.paper_results import Published, PublishedRetrieval
+from pipeline.reporting.paper_results import PaperRow, PublishedRetrieval
 from pipeline.reporting.retrieval_results import DIRECTIONS, FIGURES, Figures, factor, printed
 from pipeline.reporting.score_table import means, of_metrics
 from pipeline.reporting.score_table import printed as printed_score
@@ -77,7 +77,7 @@ def markdown(tables: Sequence[Table]) -> str:
     )
 
 
-def check(root: Path, study: Study, dataset: str) -> dict[str, list[Published]]:
+def check(root: Path, study: Study, dataset: str) -> dict[str, list[PaperRow]]:
     """Return row label -> published results of the row's method, on the subsets of the study.
 
     Raises InputError if a row names a published method that data/published lacks.
@@ -85,7 +85,7 @@ def check(root: Path, study: Study, dataset: str) -> dict[str, list[Published]]:
     dataset = _published_dataset(study, dataset)
     results = paper_results.rows(dataset, root / paper_results.FOLDER)
     comparable = [result for result in results if result.conditions and result.subset in study.subsets]
-    by_label: dict[str, list[Published]] = {}
+    by_label: dict[str, list[PaperRow]] = {}
     for row in study.rows:
         by_label[row.label] = [result for result in comparable if result.method == row.published]
         if row.published and not by_label[row.label]:
@@ -140,7 +140,7 @@ def _score_notes(root: Path, planned: Sequence[Planned]) -> list[str]:
     return [*dict.fromkeys(shared), *warnings]
 
 
-def _paper_notes(study: Study, dataset: str, published: Sequence[Published], params: Params) -> list[str]:
+def _paper_notes(study: Study, dataset: str, published: Sequence[PaperRow], params: Params) -> list[str]:
     published_dataset = _published_dataset(study, dataset)
     if published and published_dataset != dataset:
         return [
@@ -158,7 +158,7 @@ def _scores(
     title: str,
     subset: str,
     planned: Sequence[Planned],
-    published: dict[str, list[Published]],
+    published: dict[str, list[PaperRow]],
     notes: Sequence[str],
 ) -> Table:
     metrics = OVERALL if subset == TOTAL else OF_SUBSET

@@ -3,9 +3,10 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from pipeline.datasets.schema import Pair
-from pipeline.scoring.no_change import says_no_change
-from pipeline.scoring.tokenizer import one_line
-from pipeline.tabletop.words import MEANINGS, NOUNS, VERB_PHRASES
+from pipeline.judging.no_change import says_no_change
+from pipeline.judging.references import joint
+from pipeline.judging.strict import Sentence
+from pipeline.tabletop.words import MEANINGS
 
 
 def right(caption: str, changed: bool | None, own: Collection[str] = ()) -> bool | None:
@@ -27,7 +28,7 @@ def attributes(captions: Mapping[str, str], pairs: Sequence[Pair]) -> dict[str, 
 
     Only pairs with a known changed object are counted; {} if there is none. The keys of the result are:
 
-    - "type": share of captions that end in a verb phrase of the true kind of change
+    - "type": share of captions that name the true kind of change
     - "size", "color", "material" and "shape": share of captions whose subject names the right value and
       no other value. Captions whose subject does not name the attribute are not counted. None if no
       caption names it.
@@ -40,27 +41,11 @@ def attributes(captions: Mapping[str, str], pairs: Sequence[Pair]) -> dict[str, 
     for pair in pairs:
         changed = pair.changed_object
         if changed and (truth := changed.before or changed.after):
-            kind, named = read(captions[pair.pair_id])
-            kinds.append(kind == pair.change_type)
-            for attribute, values in named.items():
-                correct[attribute].append(values == {getattr(truth, attribute)} if values else None)
+            named = joint([Sentence.of(captions[pair.pair_id]).claim])
+            kinds.append(named.kinds == {pair.change_type})
+            for attribute, answers in correct.items():
+                values = named.look.get(attribute)
+                answers.append(values == {getattr(truth, attribute)} if values else None)
     if not kinds:
         return {}
     return {"type": share(kinds)} | {attribute: share(answers) for attribute, answers in correct.items()}
-
-
-def read(caption: str) -> tuple[str | None, dict[str, set[str]]]:
-    """Return (kind of change, attributes of the changed object) that a caption names.
-
-    The attributes are a dictionary: name of an attribute -> values. They are read from the words up to
-    the first noun. The kind is read from the end of the caption. It is None if the caption does not end
-    in one of VERB_PHRASES. Case, white space and a final full stop do not matter.
-    """
-    text = one_line(caption).lower().rstrip(" .")
-    words = text.split()
-    end = next((position for position, word in enumerate(words) if word in NOUNS), -1) + 1
-    named = {
-        name: {values[word] for word in words[:end] if word in values} for name, values in MEANINGS.items()
-    }
-    kinds = (kind for phrase, kind in VERB_PHRASES.items() if f" {text}".endswith(f" {phrase}"))
-    return next(kinds, None), named

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from pipeline.io.content_hashes import of_json
-from pipeline.scoring.tokenizer import one_line
+from pipeline.text.caption_text import one_line
 
 KEY = "scored"  # in metrics.json and in each line of pairs.jsonl
 HASH = "references_sha256"  # in metrics.json: hash of all scored references

@@ -16,7 +16,8 @@ import numpy as np
 from pipeline.datasets.schema import Pair, of_split
 from pipeline.io.errors import InputError
 from pipeline.scoring.metrics import CiderD, counted
-from pipeline.scoring.tokenizer import OF_SCORES, one_line
+from pipeline.scoring.tokenizer import OF_SCORES
+from pipeline.text.caption_text import one_line
 
 CANDIDATES, SEARCHED = 100, 300  # sentences and pairs in the search of best_of_references
 BEST, BEST_CHANGED = "best_constant", "best_constant_changed"  # keys of metrics.json

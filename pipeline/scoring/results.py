@@ -9,6 +9,9 @@ from typing import Any
 from pipeline.datasets.schema import Pair
 from pipeline.io.content_hashes import with_hashes
 from pipeline.io.outputs import write_json, write_json_lines, write_text
+from pipeline.judging.no_change import sentences_of
+from pipeline.judging.strict import STRICT
+from pipeline.judging.verdicts import UNPARSED, Verdict
 from pipeline.scoring import accuracy, conditions, metric_names, reversal, routing
 from pipeline.scoring.conditions import Conditions, Scope
 from pipeline.scoring.corpus import Scores, score
@@ -22,13 +25,10 @@ from pipeline.scoring.metric_names import (
     TOTAL,
     TRUE,
 )
-from pipeline.scoring.no_change import sentences_of
-from pipeline.scoring.sentences import STRICT
 from pipeline.scoring.subsets import subsets
-from pipeline.scoring.truth import UNREADABLE, Verdict
 
 Judge = Callable[[str, Pair], Verdict | None]
-GEOMETRIC = "geometric"  # the grammar of captions that sentences.py parses
+GEOMETRIC = "geometric"  # the grammar of captions that judging/strict.py parses
 DIGITS = 6  # digits of written numbers; further digits of a logarithm differ between processors
 
 
@@ -37,7 +37,7 @@ class Correctness:
     """Correctness of one caption per pair. Unknown values are None or missing.
 
     `pairs` maps a pair's id to the judgement of its caption, as {"true": False, "faults": "c"}.
-    Each letter of "faults" is a key of truth.FAULTS; "c" is a wrong colour.
+    Each letter of "faults" is a key of verdicts.FAULTS; "c" is a wrong colour.
     `attributes` maps "type" to the share (0 to 1) of captions with the right kind of change. It maps
     "size", "color" and so on to the share of right values among the captions that name this attribute.
     """
@@ -158,7 +158,7 @@ def correctness(
             FITS: verdict.fits if verdict else None,
             AGREES: agreement.true if agreement else None,
             FAULTS: verdict.faults if verdict else None,
-            IS_UNREADABLE: judgement.faults == UNREADABLE if judgement else None,
+            IS_UNREADABLE: judgement.faults == UNPARSED if judgement else None,
         }
         if exchanged:
             both = caption, exchanged[pair.pair_id]

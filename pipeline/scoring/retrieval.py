@@ -67,7 +67,7 @@ def similarities(
 
 
 @dataclass(frozen=True)
-class Ranks:
+class RetrievalRanks:
     """Ranks of the right results when sentences search for pairs, and when pairs search for sentences."""
 
     text_to_pair: np.ndarray  # (Q,): rank of each sentence's own pair
@@ -76,7 +76,7 @@ class Ranks:
     tied: np.ndarray  # (P,): number of other pairs whose best sentence is equally similar
 
 
-def ranks(similarity: np.ndarray, sentences: Sequence[Sequence[str]]) -> Ranks:
+def ranks(similarity: np.ndarray, sentences: Sequence[Sequence[str]]) -> RetrievalRanks:
     """Return the rank of the correct result in each search by a sentence and in each search by a pair.
 
     A search by a sentence ranks the P pairs. The correct result is the sentence's own pair. A search
@@ -92,7 +92,7 @@ def ranks(similarity: np.ndarray, sentences: Sequence[Sequence[str]]) -> Ranks:
     best = np.stack([similarity[owners == pair].max(0) for pair in range(len(sentences))])
     right_best = best.diagonal()
     tied = (best == right_best).sum(0) - 1
-    return Ranks(
+    return RetrievalRanks(
         _rank(similarity, right[:, None], 1),
         _rank(similarity, _shared(similarity, sentences)[:, None], 1),
         _rank(best, right_best[None], 0),
@@ -122,7 +122,7 @@ def _shared(similarity: np.ndarray, sentences: Sequence[Sequence[str]]) -> np.nd
     return np.array([similarity[row, pairs_of[text]].max() for row, text in enumerate(chain(*sentences))])
 
 
-def figures(ranks: Ranks, ties: Ties = "strict") -> dict[str, Any]:
+def figures(ranks: RetrievalRanks, ties: Ties = "strict") -> dict[str, Any]:
     """Return R@k, MdR and MnR of searches by sentences and of searches by pairs, and their chance values.
 
     If `ties` is "all_ties", two details are computed as in CLIP4IDC's released program:
@@ -210,7 +210,7 @@ def write(
     return record
 
 
-def lines(pairs: list[Pair], ranked: Ranks) -> Iterator[dict[str, Any]]:
+def lines(pairs: list[Pair], ranked: RetrievalRanks) -> Iterator[dict[str, Any]]:
     """Yield a record per pair, with the ranks of its searches.
 
     `text_to_pair` is a list: the rank of the pair when each of its sentences is the query.

@@ -1,17 +1,18 @@
 """Reversibility: a model should report the reverse change if the two images are exchanged.
 
 `added` becomes `gone`, and `the red ball turned blue` becomes `the blue ball turned red`. Captions are
-compared by their claims (sentences.py), so synonyms and the choice of attributes do not matter.
+compared by their claims (judging/strict.py), so synonyms and the choice of attributes do not matter.
 """
 
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, fields
 
 from pipeline.datasets.schema import CHANGE_TYPES, EXCHANGED
+from pipeline.judging.no_change import says_no_change
+from pipeline.judging.references import NONE, JointClaims, ValueSets, joint
+from pipeline.judging.strict import Sentence
 from pipeline.scoring.metric_names import REVERSED
-from pipeline.scoring.no_change import says_no_change
-from pipeline.scoring.sentences import NONE, Claims, Sentence, Values
-from pipeline.scoring.truth import CHANGED
+from pipeline.tabletop.words import CHANGED
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Agreement:
 NAMES = [f"{REVERSED}{field.name}" for field in fields(Agreement)]
 
 
-def reverse(claims: Claims) -> Claims:
+def reverse(claims: JointClaims) -> JointClaims:
     """Return the same claims about the exchanged images.
 
     "added" and "gone" are exchanged, and so are the old and the new value.
@@ -43,13 +44,13 @@ def reverse(claims: Claims) -> Claims:
         old, new = look.pop(attribute, NONE), value.pop(attribute, NONE)
         look |= {attribute: new} if new else {}
         value |= {attribute: old} if old else {}
-    return Claims(kinds, look, value)
+    return JointClaims(kinds, look, value)
 
 
 def agreement(caption: str, exchanged: str, grammar: bool = True, own: Collection[str] = ()) -> Agreement:
     """Compare the caption of (before, after) with the caption `exchanged` of (after, before).
 
-    `grammar` is True if sentences.py can parse the captions. Otherwise, only Agreement.change is known.
+    `grammar` is True if judging/strict.py can parse the captions. Otherwise, only Agreement.change is known.
     `own` has the sentences of the dataset that report no change (no_change.sentences_of).
     """
     reports_none, exchanged_none = (says_no_change(text, own) for text in (caption, exchanged))
@@ -57,7 +58,7 @@ def agreement(caption: str, exchanged: str, grammar: bool = True, own: Collectio
         same = reports_none == exchanged_none
         return Agreement(same, same, same, same) if grammar else Agreement(same)
     sentences = Sentence.of(caption), Sentence.of(exchanged)
-    a, b = sentences[0].claims, reverse(sentences[1].claims)
+    a, b = joint([sentences[0].claim]), reverse(joint([sentences[1].claim]))
     same_kind = bool(a.kinds & {*CHANGE_TYPES}) and a.kinds == b.kinds
     same_object = all(sentence.subject for sentence in sentences) and not _two_values(a.look, b.look)
     exact = same_kind and same_object and not _two_values(a.value, b.value)
@@ -73,5 +74,5 @@ def named(agreement: Agreement) -> dict[str, bool]:
     return {f"{REVERSED}{name}": value for name, value in asdict(agreement).items() if value is not None}
 
 
-def _two_values(a: Values, b: Values) -> bool:
+def _two_values(a: ValueSets, b: ValueSets) -> bool:
     return any(b.get(name) and b[name] != values for name, values in a.items() if values)

@@ -10,6 +10,7 @@ from typing import Any
 
 from pipeline.decoding import attention_maps
 from pipeline.io import content_hashes
+from pipeline.io.content_hashes import verify
 from pipeline.io.errors import InputError
 from pipeline.io.inputs import read_json
 from pipeline.scoring.metric_names import summary
@@ -43,12 +44,7 @@ def check_attention(attention: Path, pairs: Path) -> None:
     The path of the file `attention` names the run, and `pairs` is the path of the pairs' file.
     """
     origin = attention_maps.read_origin(attention)
-    if (run := _run(attention)) and origin.get("run", run) != run:
-        raise InputError(f"{attention} has captions of the run {origin['run']}; run `dvc repro decode` again")
-    if "pairs" in origin and origin["pairs"] != content_hashes.file_hash(pairs):
-        raise InputError(
-            f"{attention} has captions of other pairs than {pairs}; run `dvc repro decode` again"
-        )
+    verify(attention, origin, "run `dvc repro decode` again", run=_run(attention), pairs=pairs)
 
 
 def check_scores(folder: Path, pairs: Path | None = None, weights: Path | None = None) -> None:
@@ -57,20 +53,12 @@ def check_scores(folder: Path, pairs: Path | None = None, weights: Path | None =
     `pairs`: the dataset's file of pairs; `weights`: the folder of the run's weights, which may be missing. A
     file without a hash in metrics.json is not compared.
     """
-    metrics = folder / METRICS
-    record = read_json(metrics, SCORE)
-    hashes = content_hashes.read(metrics, record, SCORE)
-    files = {name: folder / file for name, file in FILES.items()}
-    if pairs is not None:
-        files["pairs"] = pairs
-    if weights is not None and (weights / WEIGHTS).is_file():
-        files["weights"] = weights / WEIGHTS
-    if (run := _run(metrics)) and hashes.get("run", run) != run:
-        raise InputError(f"{metrics} has the scores of the run {hashes['run']}; {AGAIN}")
-    for name, file in files.items():
-        content_hashes.check(metrics, hashes, name, file, AGAIN)
+    metrics, files = folder / METRICS, {role: folder / file for role, file in FILES.items()}
+    trained = weights / WEIGHTS if weights is not None and (weights / WEIGHTS).is_file() else None
+    hashes = content_hashes.read(metrics, SCORE)
+    verify(metrics, hashes, AGAIN, run=_run(metrics), **files, pairs=pairs, weights=trained)
     summary_file = folder / SUMMARY
-    if summary_file.exists() and read_json(summary_file, SCORE) != summary(record):
+    if summary_file.exists() and read_json(summary_file, SCORE) != summary(read_json(metrics, SCORE)):
         raise InputError(f"{summary_file} has other scores than {METRICS} in its folder; {AGAIN}")
 
 
@@ -78,8 +66,7 @@ def check_per_pair(file: Path) -> None:
     """Raise InputError if a pairs.jsonl does not have the hash that metrics.json in its folder states."""
     metrics = file.with_name(METRICS)
     if file.name == PAIRS and file.is_file() and metrics.is_file():
-        hashes = content_hashes.read(metrics, read_json(metrics, SCORE), SCORE)
-        content_hashes.check(metrics, hashes, "per_pair", file, AGAIN)
+        verify(metrics, content_hashes.read(metrics, SCORE), AGAIN, per_pair=file)
 
 
 def _run(file: Path) -> str | None:

@@ -18,7 +18,7 @@ from pipeline.text import caption_text
 
 
 @dataclass(frozen=True)
-class Scored:
+class ScoredTexts:
     """Captions and references of the ids that are scored. `pairs` is empty if there are no prepared pairs."""
 
     captions: dict[str, str]
@@ -44,7 +44,7 @@ def of_pairs(
     key: str | None,
     free: bool,
     referenced_only: bool,
-) -> Scored:
+) -> ScoredTexts:
     """Read the captions of prepared pairs from the file `captions`.
 
     source: the file of the pairs, for messages
@@ -64,12 +64,12 @@ def of_pairs(
         texts = {pair_id: answer_of(text) for pair_id, text in texts.items()}
     references = {pair.pair_id: [*pair.captions] for pair in scored}
     without = len(left_out) + len(pairs) - len(scored)
-    return Scored(texts, references, scored, {scored_ids.WITHOUT_REFERENCE: without})
+    return ScoredTexts(texts, references, scored, {scored_ids.WITHOUT_REFERENCE: without})
 
 
 def of_references(
     captions: Path, references: Path, key: str | None, predicted_only: bool, referenced_only: bool
-) -> Scored:
+) -> ScoredTexts:
     """Read captions and references from two files. Their ids may differ in leading zeros and file endings.
 
     key: name of the key of the captions; None: the file has only one
@@ -96,4 +96,4 @@ def of_references(
         rest = len(sentences) - len(predicted)
         print(f"{len(predicted):,} ids are predicted and scored; {rest:,} of the references are not")
         left_out[scored_ids.WITHOUT_CAPTION], sentences = rest, predicted
-    return Scored(texts, sentences, [], left_out)
+    return ScoredTexts(texts, sentences, [], left_out)

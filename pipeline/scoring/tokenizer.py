@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pipeline.io.errors import InputError
 from pipeline.scoring import java
-from pipeline.text.caption_text import normalised
+from pipeline.text.caption_text import one_line
 
 JAR = "stanford-corenlp-3.4.1.jar"
 NAME = f"{JAR.removesuffix('.jar')} PTBTokenizer, round and curly brackets dropped"
@@ -36,11 +36,6 @@ def tokenize(sentences: list[str], timeout: float = 300.0) -> list[str]:
     distinct = list(dict.fromkeys(lines))
     tokens = dict(zip(distinct, _tokenized(distinct, timeout), strict=True)) if distinct else {}
     return [tokens[line] for line in lines]
-
-
-def one_line(text: str) -> str:
-    """Return the text in Unicode's form NFC, with one space for each run of white space or line breaks."""
-    return " ".join(normalised(text).split())
 
 
 def jar() -> Path:

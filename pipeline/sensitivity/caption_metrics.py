@@ -12,15 +12,15 @@ from pathlib import Path
 import numpy as np
 
 from pipeline.datasets.schema import Pair
-from pipeline.free_english.truth import FREE
+from pipeline.free_english.judging import FREE
 from pipeline.io.errors import InputError
+from pipeline.judging.strict import STRICT
+from pipeline.judging.verdicts import Verdict
 from pipeline.scoring import accuracy, meteor, metrics, spice, tokenizer
 from pipeline.scoring.caption_files import read_scores
 from pipeline.scoring.mean_metrics import MEANS
 from pipeline.scoring.meteor import from_statistics
 from pipeline.scoring.metric_names import BLEU_4, CIDER, METEOR, SPICE
-from pipeline.scoring.sentences import STRICT
-from pipeline.scoring.truth import Verdict
 from pipeline.sensitivity.edited_captions import EditedCaptions
 
 EXACT, CHANGE = "exact match", "change accuracy"

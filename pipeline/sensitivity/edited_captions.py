@@ -12,9 +12,9 @@ from typing import Literal, get_args
 
 from pipeline.datasets.schema import CHANGE_TYPES, NO_CHANGE, Pair
 from pipeline.io.errors import InputError
-from pipeline.scoring.truth import judge
+from pipeline.judging.strict import judge
 from pipeline.sensitivity import text_edits
-from pipeline.sensitivity.grammar_edits import EDITS, NOTHING_SAID, Edit, Said, Source
+from pipeline.sensitivity.grammar_edits import EDITS, NOTHING_SAID, Edit, EditSource, Said
 
 SEED = 1
 Against = Literal["others", "itself"]
@@ -22,7 +22,7 @@ AGAINST: tuple[Against, ...] = get_args(Against)
 
 
 @dataclass(frozen=True)
-class Scored:
+class ScoredCaption:
     """A caption to score, its references, and its pair."""
 
     caption: str
@@ -46,7 +46,7 @@ class Case:
 class EditedCaptions:
     """All captions to score, id -> caption, and the edits."""
 
-    scored: dict[str, Scored] = field(default_factory=dict)
+    scored: dict[str, ScoredCaption] = field(default_factory=dict)
     cases: list[Case] = field(default_factory=list)
     scenes: int = 0
     _ids: dict[tuple[str, str, tuple[str, ...]], str] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class EditedCaptions:
         key = pair.pair_id, caption, references
         if key not in self._ids:
             self._ids[key] = f"{pair.pair_id}/{len(self.scored)}"
-            self.scored[self._ids[key]] = Scored(caption, references, pair)
+            self.scored[self._ids[key]] = ScoredCaption(caption, references, pair)
         return self._ids[key]
 
 
@@ -107,7 +107,7 @@ def _possible(
         if said is None or said.kind != pair.change_type:
             continue
         rotated = [*pair.captions[number + 1 :], *pair.captions[:number]]
-        source = Source(pair, caption, rotated, elsewhere, draw)
+        source = EditSource(pair, caption, rotated, elsewhere, draw)
         for text in edit.make(source, said):
             rest = tuple(other for other in others if other != text)
             if references := (rest if against == "others" else (caption,)):

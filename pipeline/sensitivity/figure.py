@@ -3,7 +3,7 @@
 from matplotlib.axes import Axes
 
 from pipeline.reporting.figures import HUES, INK, RULE
-from pipeline.sensitivity.matrix import Matrix, Row, short
+from pipeline.sensitivity.matrix import EditRow, Matrix, short
 
 WRONG, RIGHT = HUES[1], HUES[0]
 ROW, COLUMN, MARGIN = 0.22, 0.62, 2.6  # inches
@@ -17,7 +17,7 @@ def size(matrix: Matrix) -> tuple[float, float]:
 def draw(matrix: Matrix, axes: Axes) -> None:
     """Draw a cell for each edit and metric. A cell is the darker, the more of the score is kept."""
     wrong = [row for row in matrix.rows if row.is_wrong]
-    rows: list[Row | None] = [*wrong, None, *(row for row in matrix.rows if not row.is_wrong)]
+    rows: list[EditRow | None] = [*wrong, None, *(row for row in matrix.rows if not row.is_wrong)]
     for y, row in enumerate(rows):
         for x, name in enumerate(matrix.metrics if row else ()):
             if row is not None and (kept := row.metrics[name].kept) is not None:

@@ -11,19 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pipeline.datasets.schema import NO_CHANGE, Pair, Placed
-from pipeline.scoring.truth import (
-    ATTRIBUTES,
-    CHANGED,
-    FAULTS,
-    KIND,
-    OTHER,
-    RELATION,
-    SENTENCE,
-    SILENT,
-    VALUE,
-)
+from pipeline.judging.strict import GRAMMAR, MEANING, Sentence
+from pipeline.judging.verdicts import ANOTHER, ATTRIBUTES, FAULTS, KIND, RELATION, SILENT, VALUE
 from pipeline.tabletop import words
-from pipeline.tabletop.words import MEANINGS, NEW_VALUE, SYNONYMS, VERB_PHRASES, VERBS
+from pipeline.tabletop.words import CHANGED, MEANINGS, NEW_VALUE, SYNONYMS, VERB_PHRASES, VERBS
 
 KINDS = ("color", "texture", "add", "drop", "move")
 BEGINNINGS = {NEW_VALUE.get(name, name): verbs for name, verbs in VERBS.items()}
@@ -91,15 +82,26 @@ class Said:
     @classmethod
     def of(cls, caption: str) -> "Said | None":
         """Return the parts of a caption; None if it does not follow the grammar."""
-        match = SENTENCE.fullmatch(caption)
-        if match is None:
+        if not GRAMMAR.fullmatch(caption):
             return None
-        part = {name: match[name] or "" for name in ("size", "color", "material", "shape", "relation")}
-        verb, kind, value = match["verb"], VERB_PHRASES[match["verb"].lower()], ""
+        sentence = Sentence.of(caption)
+        named = {MEANING[sentence.lower[place]][0]: sentence.words[place] for place in sentence.attributes}
+        (kind,) = sentence.claim.changes
+        verb, value = sentence.text(sentence.ending), ""
         if kind in CHANGED:
             verb, value = verb.rsplit(" ", 1)
-        landmark = (match["landmark"] or "").partition(f" {part['relation']} ")[2] if part["relation"] else ""
-        return cls(**part, landmark=landmark, verb=verb, value=value, kind=kind)
+        landmark = range(sentence.landmark.start - 1, sentence.landmark.stop)  # with its article
+        return cls(
+            size=named.get("size", ""),
+            color=named.get("color", ""),
+            material=named.get("material", ""),
+            shape=sentence.words[sentence.nouns[0]],
+            relation=sentence.text(sentence.relation) if sentence.landmark else "",
+            landmark=sentence.text(landmark) if sentence.landmark else "",
+            verb=verb,
+            value=value,
+            kind=kind,
+        )
 
     @property
     def phrase(self) -> str:
@@ -118,7 +120,7 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Source:
+class EditSource:
     """A caption to edit.
 
     `others` are the other captions of the pair. `elsewhere` are captions of other pairs with this kind of
@@ -138,7 +140,7 @@ class Source:
 
 NOTHING_SAID = Said("", "", "", "", "", "", "", "", NO_CHANGE)
 """The parts of a caption of no change."""
-Make = Callable[[Source, Said], Iterator[str]]
+Make = Callable[[EditSource, Said], Iterator[str]]
 """Yields the captions that an edit can make."""
 
 
@@ -146,7 +148,7 @@ Make = Callable[[Source, Said], Iterator[str]]
 class Edit:
     """A way to edit captions.
 
-    `faults` are the letters of truth.FAULTS that the new caption may have, each of them alone or together;
+    `faults` are the letters of verdicts.FAULTS that the new caption may have, each of them alone or together;
     None if the new caption need not follow the grammar.
     """
 
@@ -162,7 +164,7 @@ class Edit:
 def kind_edit(kind: str) -> Edit:
     """Return the edit that states another kind of change: `kind`."""
 
-    def make(source: Source, said: Said) -> Iterator[str]:
+    def make(source: EditSource, said: Said) -> Iterator[str]:
         for verb in source.shuffled(BEGINNINGS[kind]) if said.kind != kind else ():
             for value in _values(source, said, kind):
                 yield replace(said, verb=verb, value=value).text
@@ -173,27 +175,27 @@ def kind_edit(kind: str) -> Edit:
 def attribute_edit(name: str) -> Edit:
     """Return the edit that replaces a word for the subject's size, color, material or shape."""
 
-    def make(source: Source, said: Said) -> Iterator[str]:
+    def make(source: EditSource, said: Said) -> Iterator[str]:
         if _value(name, getattr(said, name)):
             yield from (replace(said, **{name: word}).text for word in _other_words(source, said, name))
 
     label = {"color": "colour"}.get(name, name)
-    return Edit(label, make, True, faults=frozenset(ATTRIBUTES[name] + OTHER))
+    return Edit(label, make, True, faults=frozenset(ATTRIBUTES[name] + ANOTHER))
 
 
-def missed(source: Source, said: Said) -> Iterator[str]:
+def missed(source: EditSource, said: Said) -> Iterator[str]:
     """Say that nothing changed."""
     yield from source.shuffled(words.NO_CHANGE)
 
 
-def denied(source: Source, said: Said) -> Iterator[str]:
+def denied(source: EditSource, said: Said) -> Iterator[str]:
     """Deny the change: "is gone" becomes "is not gone"."""
     verb = next((verb for verb in DENIED if f"{said.verb} ".startswith(f"{verb} ")), None)
     if verb:
         yield replace(said, verb=DENIED[verb] + said.verb.removeprefix(verb)).text
 
 
-def other_object(source: Source, said: Said) -> Iterator[str]:
+def other_object(source: EditSource, said: Said) -> Iterator[str]:
     """Name another object of the image by the same attributes."""
     named = [name for name in ATTRIBUTES if getattr(said, name) and _value(name, getattr(said, name))]
     for item in source.random.sample([*_objects(source.pair)], len(_objects(source.pair))):
@@ -202,7 +204,7 @@ def other_object(source: Source, said: Said) -> Iterator[str]:
             yield replace(said, **parts).text
 
 
-def other_relation(source: Source, said: Said) -> Iterator[str]:
+def other_relation(source: EditSource, said: Said) -> Iterator[str]:
     """Exchange left and right, or in front and behind."""
     for word, opposite in OPPOSITE.items():
         if re.search(rf"\b{word}\b", said.relation):
@@ -210,7 +212,7 @@ def other_relation(source: Source, said: Said) -> Iterator[str]:
             return
 
 
-def other_landmark(source: Source, said: Said) -> Iterator[str]:
+def other_landmark(source: EditSource, said: Said) -> Iterator[str]:
     """Replace one word for an attribute of the landmark."""
     for old in source.shuffled(said.landmark.split()):
         for name in ATTRIBUTES:
@@ -220,26 +222,26 @@ def other_landmark(source: Source, said: Said) -> Iterator[str]:
                     yield replace(said, landmark=re.sub(rf"\b{old}\b", new, said.landmark)).text
 
 
-def exchanged_objects(source: Source, said: Said) -> Iterator[str]:
+def exchanged_objects(source: EditSource, said: Said) -> Iterator[str]:
     """Exchange subject and landmark."""
     if said.relation:
         yield f"{said.landmark} that is {said.relation} {said.phrase} {said.verb} {said.value}".rstrip()
 
 
-def other_value(source: Source, said: Said) -> Iterator[str]:
+def other_value(source: EditSource, said: Said) -> Iterator[str]:
     """State another new colour or material."""
     if said.kind in CHANGED:
         yield from (replace(said, value=word).text for word in _other_words(source, said, CHANGED[said.kind]))
 
 
-def exchanged_values(source: Source, said: Said) -> Iterator[str]:
+def exchanged_values(source: EditSource, said: Said) -> Iterator[str]:
     """Exchange the old and the new colour or material."""
     name = CHANGED.get(said.kind, "")
     if name and getattr(said, name):
         yield replace(said, value=getattr(said, name), **{name: said.value}).text
 
 
-def exchanged_images(source: Source, said: Said) -> Iterator[str]:
+def exchanged_images(source: EditSource, said: Said) -> Iterator[str]:
     """Describe the images in the other order; a move is the same in both orders."""
     opposite = {"add": "drop", "drop": "add"}.get(said.kind)
     for verb in source.shuffled(BEGINNINGS[opposite]) if opposite else ():
@@ -247,12 +249,12 @@ def exchanged_images(source: Source, said: Said) -> Iterator[str]:
     yield from exchanged_values(source, said)
 
 
-def cut_off(source: Source, said: Said) -> Iterator[str]:
+def cut_off(source: EditSource, said: Said) -> Iterator[str]:
     """End before the verb, as a caption that a limit of words cuts off."""
     yield said.subject
 
 
-def second_change(source: Source, said: Said) -> Iterator[str]:
+def second_change(source: EditSource, said: Said) -> Iterator[str]:
     """Add a change of another object, which did not happen."""
     for item in source.random.sample([*_objects(source.pair)], len(_objects(source.pair))):
         verb = source.random.choice([verb for verb in VERB_PHRASES if VERB_PHRASES[verb] != said.kind])
@@ -261,12 +263,12 @@ def second_change(source: Source, said: Said) -> Iterator[str]:
             yield f"{said.text} and {phrase} {verb}"
 
 
-def from_elsewhere(source: Source, said: Said) -> Iterator[str]:
+def from_elsewhere(source: EditSource, said: Said) -> Iterator[str]:
     """Take a caption of another pair with the same kind of change."""
     yield from source.shuffled(source.elsewhere[:50])
 
 
-def false_alarm(source: Source, said: Said) -> Iterator[str]:
+def false_alarm(source: EditSource, said: Said) -> Iterator[str]:
     """State a change of an object of an unchanged pair."""
     for item in source.random.sample([*_objects(source.pair)], len(_objects(source.pair))):
         verb = source.random.choice([*VERB_PHRASES])
@@ -274,18 +276,18 @@ def false_alarm(source: Source, said: Said) -> Iterator[str]:
             yield f"the {item.size} {item.color} {item.material} {item.shape} {verb}"
 
 
-def not_denied(source: Source, said: Said) -> Iterator[str]:
+def not_denied(source: EditSource, said: Said) -> Iterator[str]:
     """Say that something changed, in the words of a sentence of no change."""
     if source.caption in NOT_DENIED:
         yield NOT_DENIED[source.caption]
 
 
-def same(source: Source, said: Said) -> Iterator[str]:
+def same(source: EditSource, said: Said) -> Iterator[str]:
     """Change nothing."""
     yield source.caption
 
 
-def synonyms(source: Source, said: Said) -> Iterator[str]:
+def synonyms(source: EditSource, said: Said) -> Iterator[str]:
     """Replace each word by a synonym, and the verb by another verb of the same change."""
     parts = {name: _synonym(source, getattr(said, name), name) for name in ATTRIBUTES if getattr(said, name)}
     value = _synonym(source, said.value, CHANGED[said.kind]) if said.value else ""
@@ -294,7 +296,7 @@ def synonyms(source: Source, said: Said) -> Iterator[str]:
             yield replace(said, verb=verb, value=value, **parts).text
 
 
-def british(source: Source, said: Said) -> Iterator[str]:
+def british(source: EditSource, said: Said) -> Iterator[str]:
     """Use British spelling."""
     text = source.caption
     for american, own in BRITISH.items():
@@ -303,46 +305,46 @@ def british(source: Source, said: Said) -> Iterator[str]:
         yield text
 
 
-def paraphrase(source: Source, said: Said) -> Iterator[str]:
+def paraphrase(source: EditSource, said: Said) -> Iterator[str]:
     """Say the same in a form that the grammar lacks."""
     for form in source.shuffled(PARAPHRASES[said.kind]):
         yield form.format(subject=said.subject, value=said.value)
 
 
-def active(source: Source, said: Said) -> Iterator[str]:
+def active(source: EditSource, said: Said) -> Iterator[str]:
     """Use the active voice. A place would be read as the goal of "someone moved", so it is left as it is."""
     if not (said.kind == "move" and said.relation):
         yield ACTIVE[said.kind].format(said.subject, value=said.value)
 
 
-def word_order(source: Source, said: Said) -> Iterator[str]:
+def word_order(source: EditSource, said: Said) -> Iterator[str]:
     """Reverse the order of the adjectives."""
     adjectives = [*filter(None, (said.size, said.color, said.material))]
     if len(adjectives) > 1:
         yield source.caption.replace(" ".join(adjectives), " ".join(reversed(adjectives)), 1)
 
 
-def written(source: Source, said: Said) -> Iterator[str]:
+def written(source: EditSource, said: Said) -> Iterator[str]:
     """Begin with a capital letter and end with a full stop."""
     yield f"{source.caption[:1].upper()}{source.caption[1:]}."
 
 
-def introduced(source: Source, said: Said) -> Iterator[str]:
+def introduced(source: EditSource, said: Said) -> Iterator[str]:
     """Put an introduction before the caption, as language models do."""
     yield INTRODUCTION.format(source.caption)
 
 
-def nothing_else(source: Source, said: Said) -> Iterator[str]:
+def nothing_else(source: EditSource, said: Said) -> Iterator[str]:
     """Add the true sentence that nothing else has changed."""
     yield NOTHING_ELSE.format(source.caption)
 
 
-def another_reference(source: Source, said: Said) -> Iterator[str]:
+def another_reference(source: EditSource, said: Said) -> Iterator[str]:
     """Take another reference of the pair."""
     yield from source.others[:1]
 
 
-def other_sentence(source: Source, said: Said) -> Iterator[str]:
+def other_sentence(source: EditSource, said: Said) -> Iterator[str]:
     """Say that nothing changed in a form that the grammar lacks."""
     yield from source.shuffled(PARAPHRASES[NO_CHANGE])
 
@@ -353,8 +355,8 @@ EDITS = (
     Edit("change denied", denied, True),
     Edit("another object", other_object, True, faults=frozenset("zcmso"), needs_scene=True),
     *(attribute_edit(name) for name in ("color", "material", "shape", "size")),
-    Edit("relation", other_relation, True, faults=frozenset(RELATION + OTHER)),
-    Edit("landmark", other_landmark, True, faults=frozenset(RELATION + OTHER)),
+    Edit("relation", other_relation, True, faults=frozenset(RELATION + ANOTHER)),
+    Edit("landmark", other_landmark, True, faults=frozenset(RELATION + ANOTHER)),
     Edit("subject and landmark exchanged", exchanged_objects, True, faults=ANY),
     Edit("new value", other_value, True, faults=frozenset(VALUE)),
     Edit("old and new value exchanged", exchanged_values, True, faults=frozenset("cmov")),
@@ -391,18 +393,18 @@ def _value(name: str, word: str) -> str | None:
     return MEANINGS[name].get(word)
 
 
-def _word(source: Source, value: str, name: str) -> str:
+def _word(source: EditSource, value: str, name: str) -> str:
     return source.random.choice(SYNONYMS[name][value])
 
 
-def _other_words(source: Source, said: Said, name: str) -> list[str]:
+def _other_words(source: EditSource, said: Said, name: str) -> list[str]:
     """Return words for the values of an attribute that the caption names neither as old nor as new value."""
     named = {_value(name, getattr(said, name)), _value(name, said.value)}
     values = [value for value in SYNONYMS[name] if value not in named]
     return [_word(source, value, name) for value in source.shuffled(values)]
 
 
-def _values(source: Source, said: Said, kind: str) -> list[str]:
+def _values(source: EditSource, said: Said, kind: str) -> list[str]:
     """Return words for the new value of a change of this kind; [""] if the kind has none."""
     if kind not in CHANGED:
         return [""]
@@ -412,7 +414,7 @@ def _values(source: Source, said: Said, kind: str) -> list[str]:
     return [_word(source, value, name) for value in source.shuffled(values)]
 
 
-def _synonym(source: Source, word: str, name: str) -> str:
+def _synonym(source: EditSource, word: str, name: str) -> str:
     """Return another word for the same value; the word itself if there is none."""
     others = [other for other in SYNONYMS[name].get(_value(name, word) or "", ()) if other != word]
     return source.random.choice(others) if others else word

@@ -45,7 +45,7 @@ class Cell(BaseModel):
     below: Interval
 
 
-class Row(BaseModel):
+class EditRow(BaseModel):
     """An edit, with the numbers of all metrics. `kinds` are the kinds of change, of `kind of change` only."""
 
     edit: str
@@ -63,8 +63,8 @@ class Matrix(BaseModel):
     scenes: int
     captions: int
     metrics: list[str]  # in the order of the table's columns
-    rows: list[Row]
-    kinds: list[Row]
+    rows: list[EditRow]
+    kinds: list[EditRow]
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,9 @@ def of_scores(
     )
 
 
-def _rows(groups: Sequence[_Group], captions: EditedCaptions, scores: Mapping[str, np.ndarray]) -> list[Row]:
+def _rows(
+    groups: Sequence[_Group], captions: EditedCaptions, scores: Mapping[str, np.ndarray]
+) -> list[EditRow]:
     positions = {key: position for position, key in enumerate(captions.scored)}
     scenes = {name: n for n, name in enumerate(dict.fromkeys(case.scene_id for case in captions.cases))}
     columns = []  # of each group and metric: sums over a scene of edited and right scores, of falls, of cases
@@ -123,7 +125,7 @@ def _rows(groups: Sequence[_Group], captions: EditedCaptions, scores: Mapping[st
     drawn_sums = np.concatenate([counts @ sums for counts in drawn])
     parts = iter(np.moveaxis(drawn_sums.reshape(len(drawn_sums), -1, 4), 1, 0))
     return [
-        Row(
+        EditRow(
             edit=group.edit,
             is_wrong=group.is_wrong,
             kinds=group.kinds,

@@ -60,7 +60,7 @@ class ScoredPair(BaseModel):
     true: bool | None = None  # by the scene, if it is known
     fits: bool | None = None
     agrees: bool | None = None  # with the references, if the scene is unknown
-    faults: str | None = None  # the false parts of the caption, as letters of truth.FAULTS
+    faults: str | None = None  # the false parts of the caption, as letters of verdicts.FAULTS
     caption: str = ""
     scored: Conditions
     references: str  # hash of the pair's references

@@ -44,7 +44,7 @@ class Task(Protocol):
         """Store the results of the job, which ended without error, and remove the task's folder."""
 
 
-class Place(Protocol):
+class Executor(Protocol):
     """A place where jobs run: this machine (class Local) or a cluster (class Slurm).
 
     If the process that started a job is killed, the job continues. If the process is interrupted or has
@@ -135,7 +135,7 @@ class Queue:
     A failed job does not stop others.
     """
 
-    def __init__(self, place: Place, tasks: Iterable[Task]):
+    def __init__(self, place: Executor, tasks: Iterable[Task]):
         self.place = place
         self.waiting = {task.folder: task for task in tasks}
         self.running: dict[Path, Task] = {}
@@ -227,7 +227,7 @@ def _reason(folder: Path, code: int | None) -> str:
     return errors[-1] if errors else f"{(lines or ['it printed nothing'])[-1].strip()} (output: {log})"
 
 
-def cancel(place: Place, folders: Collection[Path]) -> int:
+def cancel(place: Executor, folders: Collection[Path]) -> int:
     """End the queued and running jobs in these folders, and return their number."""
     active = place.active(folders)
     if active is None:

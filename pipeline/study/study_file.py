@@ -34,7 +34,7 @@ from pipeline.study.slurm import Line
 FOLDER = Path("studies")
 
 
-class Row(Strict):
+class StudyRow(Strict):
     """Row of a study's table: a model, with changes to params.yaml.
 
     `set` maps keys of params.yaml to new values. `times` maps keys to factors of their current values.
@@ -55,7 +55,7 @@ class Study(Strict):
     source: Line
     datasets: tuple[Name, ...] = Field(strict=False, min_length=1)
     subsets: tuple[Subset, ...] = Field(strict=False, min_length=1, default=("total",))
-    rows: tuple[Row, ...] = Field(strict=False, min_length=1)
+    rows: tuple[StudyRow, ...] = Field(strict=False, min_length=1)
 
     @model_validator(mode="after")
     def _labels_differ(self) -> "Study":
@@ -87,7 +87,7 @@ DATASET_PARTS = ("loss", "train", "sizes", "models")
 PARTS = ("loss", "train", "reinforce", "decode")
 
 
-def overlay(tree: Tree, row: Row, dataset: str, location: str) -> Tree:
+def overlay(tree: Tree, row: StudyRow, dataset: str, location: str) -> Tree:
     """Return the content of params.yaml, changed for one row of a study and one dataset.
 
     tree: the current content of params.yaml
@@ -135,7 +135,7 @@ def _in_layers(key: str, model: str) -> str:
     return ".".join(parts)
 
 
-def changes(tree: Tree, row: Row, dataset: str) -> Tree:
+def changes(tree: Tree, row: StudyRow, dataset: str) -> Tree:
     """Return the settings that a row of a study changes: full key in params.yaml -> new value.
 
     `set` of the row gives new values. `times` gives factors for the current values. A key is left out
@@ -193,7 +193,7 @@ def _same(value: Any, other: Any) -> bool:
     return isinstance(value, bool) == isinstance(other, bool) and bool(value == other)  # 1 is not `true`
 
 
-def filled(key: str, row: Row, dataset: str) -> str:
+def filled(key: str, row: StudyRow, dataset: str) -> str:
     """Return `key` with `{dataset}` and `{model}` replaced by `dataset` and the row's model.
 
     `key` is a key of params.yaml, as a row of a study has it in `set` or `times`.

@@ -20,7 +20,7 @@ from pipeline.io.errors import InputError, listed
 from pipeline.io.inputs import read_yaml
 from pipeline.io.outputs import Contents, replacing, write_json
 from pipeline.io.provenance import sha256
-from pipeline.study.study_file import FOLDER, Row, Study, Tree, changes, overlay
+from pipeline.study.study_file import FOLDER, Study, StudyRow, Tree, changes, overlay
 
 FINISHED = Path("results/studies/runs")
 STAGES = ("train", "decode", "score")
@@ -68,7 +68,7 @@ class Run:
 class Planned:
     """One row of a study's table, with its training runs: one run per seed."""
 
-    row: Row
+    row: StudyRow
     changes: Tree  # full key in params.yaml -> value
     runs: tuple[Run, ...]
 
@@ -103,7 +103,7 @@ def _all_resolved(tree: Tree, study: Study, dataset: str, name: str) -> list[tup
     return resolved
 
 
-def _resolved(tree: Tree, row: Row, dataset: str, name: str) -> tuple[Tree, Recipe]:
+def _resolved(tree: Tree, row: StudyRow, dataset: str, name: str) -> tuple[Tree, Recipe]:
     location = f"{FOLDER / name}.yaml, row {row.label!r}"
     changed = overlay(tree, row, dataset, location)
     try:
@@ -114,7 +114,13 @@ def _resolved(tree: Tree, row: Row, dataset: str, name: str) -> tuple[Tree, Reci
 
 
 def _planned(
-    root: Path, tree: Tree, row: Row, changed: Tree, recipe: Recipe, seeds: Sequence[int], dependencies: Tree
+    root: Path,
+    tree: Tree,
+    row: StudyRow,
+    changed: Tree,
+    recipe: Recipe,
+    seeds: Sequence[int],
+    dependencies: Tree,
 ) -> Planned:
     dataset = recipe.dataset
     used_settings = {key: reduce(getitem, key.split("."), changed) for key in dependencies["params"]}

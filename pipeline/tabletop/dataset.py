@@ -31,7 +31,7 @@ from pipeline.io.progress import track
 from pipeline.io.scratch_folders import begin, clear, output_lock, scratch
 from pipeline.tabletop import blender, drawing, grammar, scene_sampling, scenes
 from pipeline.tabletop.effects import draw
-from pipeline.tabletop.looks import LOOKS, Look
+from pipeline.tabletop.looks import LOOKS, LookConstants
 
 IMAGES = (DEFAULT, SEMANTIC, DISTRACTOR)
 VIEWS = ("default", "semantic", "nonsemantic")
@@ -141,7 +141,7 @@ def _record(scene: scenes.Scene, rng: np.random.Generator, settings: Tabletop) -
     return record if isinstance(settings.look, str) else record | {"look": settings.look_of(scene.number)}
 
 
-def _described(item: scenes.SceneObject, look: Look) -> dict[str, Any]:
+def _described(item: scenes.SceneObject, look: LookConstants) -> dict[str, Any]:
     fields = asdict(item)
     x, y = fields.pop("x"), fields.pop("y")
     return {**fields, "position": [x, y, item.half_height(look)]}

@@ -30,7 +30,7 @@ STUDIO_STYLE, CLEVR_STYLE = (np.array(values) for values in zip(*STYLES, strict=
 
 
 @dataclass(frozen=True)
-class Look:
+class LookConstants:
     """Constants of a look: light, materials and shape of cubes (docs/tabletop.md, "Looks and effects")."""
 
     style: np.ndarray  # constants for the ray tracer: a column of STYLES
@@ -41,7 +41,7 @@ class Look:
     rounded: bool  # True if cubes have rounded edges
 
 
-STUDIO = Look(
+STUDIO = LookConstants(
     STUDIO_STYLE,
     lamp_powers=(105.0, 28.0, 42.0),
     lamp_colours=((1.0, 0.94, 0.85), (0.85, 0.92, 1.0), (1.0, 1.0, 1.0)),
@@ -49,7 +49,7 @@ STUDIO = Look(
     cube=math.sqrt(2),
     rounded=False,
 )
-CLEVR = Look(
+CLEVR = LookConstants(
     CLEVR_STYLE,
     lamp_powers=(24.3, 7.16, 10.7),
     lamp_colours=((1.03, 1.0, 0.92), (0.93, 1.0, 1.07), (1.0, 1.0, 1.02)),

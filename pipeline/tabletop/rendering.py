@@ -6,7 +6,7 @@ import numpy as np
 
 from pipeline.tabletop import geometry, raytracer
 from pipeline.tabletop.effects import NONE, Effects, curves, develop
-from pipeline.tabletop.looks import STUDIO, Look
+from pipeline.tabletop.looks import STUDIO, LookConstants
 from pipeline.tabletop.words import Point
 
 FIELD_OF_VIEW = math.radians(49.1)  # along the longer side of the image
@@ -28,7 +28,7 @@ def render(
     lights: tuple[Point, ...],
     width: int,
     height: int,
-    look: Look = STUDIO,
+    look: LookConstants = STUDIO,
     effects: Effects = NONE,
 ) -> np.ndarray:
     """Return a rendered sRGB image (height, width, 3) uint8.
@@ -68,7 +68,7 @@ def _camera_axes(camera: Point) -> np.ndarray:
     return np.stack([right, np.cross(forward, right), forward])
 
 
-def lamp_table(lights: tuple[Point, ...], look: Look = STUDIO) -> np.ndarray:
+def lamp_table(lights: tuple[Point, ...], look: LookConstants = STUDIO) -> np.ndarray:
     """Return the lamps in the form that the ray tracer reads, (lights, PLACES + 2, 3).
 
     For each light there are PLACES points of its square lamp, then the centre of the lamp, and then its

@@ -15,7 +15,7 @@ import numpy as np
 from pipeline.config.params import Tabletop
 from pipeline.io.errors import InputError
 from pipeline.tabletop import grammar
-from pipeline.tabletop.looks import LOOKS, Look
+from pipeline.tabletop.looks import LOOKS, LookConstants
 from pipeline.tabletop.rendering import identify
 from pipeline.tabletop.scenes import (
     CAMERA,
@@ -186,7 +186,7 @@ def _at_bearing(camera: Point, bearing: float) -> Point:
     return round(reach * math.cos(bearing), 4), round(reach * math.sin(bearing), 4), camera[2]
 
 
-def _seen(view: View, objects: tuple[SceneObject, ...], settings: Tabletop, look: Look) -> View:
+def _seen(view: View, objects: tuple[SceneObject, ...], settings: Tabletop, look: LookConstants) -> View:
     """Return the view with its objects' boxes. Raises NoRoomError if too little of an object is visible."""
     rows = identify(solids(objects, look), view.camera, settings.width, settings.height)
     least = SHOWN * settings.width * settings.height

@@ -9,7 +9,7 @@ import numpy as np
 
 from pipeline.datasets.schema import Placed, SceneFacts
 from pipeline.tabletop import geometry
-from pipeline.tabletop.looks import STUDIO, Look
+from pipeline.tabletop.looks import STUDIO, LookConstants
 from pipeline.tabletop.words import COLORS, MATERIALS, SHAPES, SIZES, Point, offsets
 
 RADII = dict(zip(SIZES, (0.7, 0.35), strict=True))  # radius of the circle around an object on the table
@@ -35,7 +35,7 @@ class SceneObject(Placed):
         """Size, color, material and shape. Two objects can have the same only with the setting `twins`."""
         return self.size, self.color, self.material, self.shape
 
-    def half_height(self, look: Look = STUDIO) -> float:
+    def half_height(self, look: LookConstants = STUDIO) -> float:
         """Return the height of the centre above the table: the radius, or half of the side of a cube."""
         return RADII[self.size] / (look.cube if self.shape == "cube" else 1.0)
 
@@ -94,7 +94,7 @@ def clear(item: SceneObject, others: tuple[SceneObject, ...], view: View) -> boo
     )
 
 
-def solids(objects: tuple[SceneObject, ...], look: Look = STUDIO) -> np.ndarray:
+def solids(objects: tuple[SceneObject, ...], look: LookConstants = STUDIO) -> np.ndarray:
     """Return the objects as an array (n, 10) for the ray tracer. geometry.py describes the array."""
     rows = [
         (

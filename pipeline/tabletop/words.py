@@ -55,6 +55,8 @@ VERBS = {
 }
 NEW_VALUE = {"color": "color", "material": "texture"}
 """The kind of change in the words of schema.py, for an attribute with a new value: attribute -> kind."""
+CHANGED = {kind: attribute for attribute, kind in NEW_VALUE.items()}
+"""The attribute with a new value: kind of change -> attribute."""
 VERB_PHRASES = {
     f"{verb} {word}".strip(): NEW_VALUE.get(kind, kind)
     for kind, verbs in VERBS.items()

@@ -76,6 +76,11 @@ def normalised(text: str) -> str:
     return unicodedata.normalize("NFC", text)
 
 
+def one_line(text: str) -> str:
+    """Return the text in Unicode's form NFC, with one space for each run of white space or line breaks."""
+    return " ".join(normalised(text).split())
+
+
 def findings(caption: str) -> dict[str, str]:
     """Return what a program left in a caption: key of REMEDIES -> the first piece of text of this kind.
 

@@ -256,7 +256,7 @@ def load(path: str | Path) -> Vocabulary:
     """Return the vocabulary in a file that `save` wrote. Raises InputError if the file is wrong or edited."""
     record = read_json(path, REMEDY)
     content = checked(kind_of(record), record, str(path), REMEDY)
-    content_hashes.read(path, record, REMEDY)
+    content_hashes.read(path, REMEDY)
     if isinstance(content, ClipFile):
         return ClipVocabulary(content.longest)
     words = tuple(sorted(content.ids, key=content.ids.__getitem__))
@@ -265,8 +265,8 @@ def load(path: str | Path) -> Vocabulary:
 
 def check_pairs(path: str | Path, pairs: str | Path) -> None:
     """Raise InputError if the vocabulary in the file `path` was built from other pairs."""
-    hashes = content_hashes.read(path, read_json(path, REMEDY), REMEDY)
-    content_hashes.check(path, hashes, PAIRS, pairs, "run `dvc repro vocab` to make the vocabulary again")
+    remedy = "run `dvc repro vocab` to make the vocabulary again"
+    content_hashes.verify(path, content_hashes.read(path, REMEDY), remedy, pairs=pairs)
 
 
 def identity(vocabulary: Vocabulary) -> str:

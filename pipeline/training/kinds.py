@@ -2,7 +2,7 @@
 
 The kind is the one that the dataset states (Pair.change_type). If it states none, the kind is read from the
 pair's captions. They must all report the same kind, in sentences about coloured solids
-(scoring/sentences.py).
+(judging/strict.py).
 """
 
 from collections.abc import Collection, Sequence
@@ -11,8 +11,8 @@ from dataclasses import replace
 from models.common.trainable import KINDS
 from pipeline.datasets.schema import NO_CHANGE, Pair
 from pipeline.io.errors import InputError
-from pipeline.scoring.no_change import says_no_change, sentences_of
-from pipeline.scoring.sentences import Sentence
+from pipeline.judging.no_change import says_no_change, sentences_of
+from pipeline.judging.strict import Sentence
 
 UNKNOWN = -1
 
@@ -53,8 +53,8 @@ def read(pair: Pair, own: Collection[str]) -> str | None:
         sentence = Sentence.of(caption)
         if says_no_change(caption, own):
             kinds.add(NO_CHANGE)
-        elif sentence.subject and len(sentence.claims.kinds) == 1:
-            kinds |= sentence.claims.kinds
+        elif sentence.subject and sentence.claim.changes:
+            kinds |= sentence.claim.changes
         else:
             return None
     if len(kinds) != 1 or (pair.changed and NO_CHANGE in kinds):

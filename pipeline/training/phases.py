@@ -26,9 +26,9 @@ from pipeline.training.validation import (
     CIDER,
     COLUMNS,
     RetrievalValidation,
-    Scores,
     TaskValidation,
     Validation,
+    Validator,
 )
 from pipeline.weights import imported_weights, trained_model
 
@@ -66,7 +66,7 @@ class Phase:
     settings: dict[str, Any]  # in the form of params.DatasetTrain or params.PhaseSettings
     # builds the model, given the shape of an image's features and the vocabulary
     make: Callable[[tuple[int, int, int], Vocabulary], Trainable]
-    validation: Callable[[Sequence[Pair], FeatureStore, Vocabulary], Scores]
+    validation: Callable[[Sequence[Pair], FeatureStore, Vocabulary], Validator]
     metric: str  # validation score by which a snapshot is chosen
     # snapshot to keep: the best, and of several with equal scores the earlier | the later; or the last
     keep: Keep
@@ -80,7 +80,7 @@ class Phase:
     # returns the losses, given the training pairs and the vocabulary; None: the losses that the model defines
     objective: Callable[[Sequence[Pair], Vocabulary], SelfCritical] | None = None
 
-    def selecting_by(self, validation: Scores) -> "Phase":
+    def selecting_by(self, validation: Validator) -> "Phase":
         """Return this phase. If `validation` gives every model the same score, it keeps the last snapshot."""
         return replace(self, keep="last") if validation.constant else self
 

@@ -29,11 +29,10 @@ from pipeline.compute import devices
 from pipeline.datasets.schema import NO_CHANGE, Pair, exchanged
 from pipeline.decoding.greedy import evaluating, greedy, sample
 from pipeline.io.errors import InputError
+from pipeline.judging.no_change import says_no_change, sentences_of
+from pipeline.judging.strict import agrees, judge
 from pipeline.scoring import metrics
 from pipeline.scoring.metrics import cider_is_zero, document_frequencies
-from pipeline.scoring.no_change import says_no_change, sentences_of
-from pipeline.scoring.sentences import agrees
-from pipeline.scoring.truth import judge
 from pipeline.text.vocabularies import START, Vocabulary
 from pipeline.training import compiling
 from pipeline.training.sampling import Batch
@@ -49,7 +48,7 @@ def truth(
     """Return a reward for each caption: 1 if the caption is true for the scene of its pair.
 
     A false caption of a changed pair has the reward `partial_credit` ** n. Here n is the number of its
-    faults: different false parts, such as the colour or the kind of change (scoring.truth.FAULTS).
+    faults: different false parts, such as the colour or the kind of change (judging.verdicts.FAULTS).
     A false caption of an unchanged pair (a false alarm) has the reward 1 - `false_alarm`.
     """
     rewards = []
@@ -63,7 +62,7 @@ def truth(
 
 
 def agreement(pairs: Sequence[Pair], captions: Sequence[str], false_alarm: float) -> list[float]:
-    """Return a reward for each caption: 1 if the caption agrees with its references (scoring/sentences.py).
+    """Return a reward for each caption: 1 if the caption agrees with its references (judging/strict.py).
 
     Any other caption has the reward 0 for a changed pair, and 1 - `false_alarm` for an unchanged pair.
     `false_alarm`, from 0 to 1, is the cost of reporting a change that is not there.
@@ -75,7 +74,7 @@ def agreement(pairs: Sequence[Pair], captions: Sequence[str], false_alarm: float
     return rewards
 
 
-class CiderD:
+class CiderReward:
     """Reward CIDEr-D, from 0 to 10, with the document frequencies of the training references.
 
     `tokenize` is the tokeniser for the references. The model's captions are not tokenised, because they
@@ -122,7 +121,7 @@ def reward_of(settings: Mapping[str, Any], pairs: Sequence[Pair], tokenize: Toke
         case "agrees":
             return partial(agreement, false_alarm=settings["false_alarm"])
         case "CIDEr-D":
-            reward = CiderD(pairs, tokenize)
+            reward = CiderReward(pairs, tokenize)
             if cider_is_zero(reward.references):
                 raise InputError(
                     "reinforce.reward: CIDEr-D is 0 by definition over fewer than 2 distinct sets of "

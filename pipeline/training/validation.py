@@ -13,9 +13,9 @@ from pipeline.datasets.schema import Pair
 from pipeline.decoding.greedy import captions
 from pipeline.features.store import FeatureStore
 from pipeline.io.errors import InputError
+from pipeline.judging.strict import judge
 from pipeline.scoring.metrics import cider_d, cider_is_zero, rouge_l
 from pipeline.scoring.retrieval import ranks, retrievable, similarities
-from pipeline.scoring.truth import judge
 from pipeline.text.vocabularies import Vocabulary
 from pipeline.training.sampling import Batch, assembled
 from pipeline.training.task_sampling import CLASS_PAIRS, ClassItems, captions_of, check_negatives
@@ -31,7 +31,7 @@ TRUE, TRUE_CHANGED, TRUE_BOTH = "true", "true/changed", "true/both"
 COLUMNS = {"truth": TRUE_BOTH, "last": CIDER}  # value of train.select -> name of the score, where they differ
 
 
-class Scores(Protocol):
+class Validator(Protocol):
     """Function that computes the validation scores of a model.
 
     If the score that chooses the snapshot is the same for every model, `constant` says why; else None.

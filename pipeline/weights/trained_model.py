@@ -18,7 +18,7 @@ from models.common.captioner import Captioner
 from models.common.trainable import Trainable
 from pipeline.config import recipe_file
 from pipeline.config.recipe_file import Recipe
-from pipeline.io.content_hashes import file_hash, sha256
+from pipeline.io.content_hashes import file_hash, sha256, verify
 from pipeline.io.errors import InputError, printable
 from pipeline.io.inputs import read_yaml
 from pipeline.io.outputs import Contents, yaml_of
@@ -202,11 +202,9 @@ def _tensors(folder: Path, remedy: str, trained: Trained) -> dict[str, Tensor]:
         raise InputError(f"{folder / MODEL} was changed since it was written (its hashes.model); {remedy}")
     file = weights_file(folder)
     try:
-        digest = sha256(file)
         tensors = load_file(file)
     except (OSError, SafetensorError) as error:
         reason = " ".join(str(error).split())
         raise InputError(f"{file} does not load ({reason}); {remedy}") from None
-    if trained.hashes.get("weights", digest) != digest:
-        raise InputError(f"{file} is not the file that {MODEL} names by hashes.weights; {remedy}")
+    verify(folder / MODEL, trained.hashes, remedy, weights=file)
     return tensors

@@ -377,7 +377,7 @@ def test_as_many_parameters_as_the_authors_model():
 
 
 def test_an_addressing_sharpens_by_its_temperature():
-    memories = experts.Memories(1, 4, 2).double()
+    memories = experts.ExpertMemories(1, 4, 2).double()
     with torch.no_grad():
         memories.keys.copy_(torch.tensor([[[1.0, 0, 0, 0], [0, 3.0, 0, 0]]]))
     weights = memories.addresses(torch.tensor([[[2.0, 0, 0, 0]]]).double(), torch.tensor([0]))

@@ -7,7 +7,7 @@ import pytest
 from pipeline.datasets import labelled_scenes
 from pipeline.datasets.clevr_change import DEFAULT, DISTRACTOR, SEMANTIC
 from pipeline.io.errors import InputError
-from pipeline.scoring.truth import judge
+from pipeline.judging.strict import judge
 
 
 def item(size, color, material, shape, x, y):

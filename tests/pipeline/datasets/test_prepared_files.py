@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.datasets import images, manifest
 from pipeline.datasets.manifest import Manifest
-from pipeline.datasets.negatives import Negative, Negatives, read_negatives, write_negatives
+from pipeline.datasets.negatives import Negative, PairNegatives, read_negatives, write_negatives
 from pipeline.io.errors import InputError
 
 NAMES = [f"images/CLEVR_default_{number:06d}.png" for number in range(20)]
@@ -62,12 +62,12 @@ def test_a_wrong_index_or_manifest_is_named(tmp_path, read, text, named):
 
 COLOURS = ("red", "blue", "gray", "cyan", "green", "brown")
 SIX = tuple(Negative("replace", f"the ball turned {word}") for word in COLOURS)
-PAIR = Negatives("000.png", "train", ("the ball turned yellow",), SIX)
+PAIR = PairNegatives("000.png", "train", ("the ball turned yellow",), SIX)
 
 
 def test_negatives_are_written_and_read(tmp_path):
     path = tmp_path / "negatives.jsonl"
-    write_negatives(path, [PAIR, Negatives("001.png", "val", ("é",), SIX)])
+    write_negatives(path, [PAIR, PairNegatives("001.png", "val", ("é",), SIX)])
     record = json.loads(path.read_text("utf-8").split("\n")[0])
     assert list(record) == ["pair_id", "split", "captions", "negatives"]
     assert record["negatives"][0] == {"kind": "replace", "caption": "the ball turned red"}

@@ -16,7 +16,7 @@ from pipeline.config.params import Tabletop
 from pipeline.decoding.attention_maps import Attended
 from pipeline.demo import drawn_scenes, pair_html
 from pipeline.io.errors import InputError
-from pipeline.scoring.truth import judge
+from pipeline.judging.strict import judge
 
 SETTINGS = Tabletop(
     scenes=20, seed=1, min_objects=3, max_objects=4, width=96, height=64, viewpoint="moderate"

@@ -5,11 +5,10 @@ from dataclasses import replace
 import pytest
 
 from pipeline.datasets.schema import Pair
-from pipeline.free_english.truth import FREE, agreement, judge_free
+from pipeline.free_english.judging import FREE, agreement, judge_free
+from pipeline.judging.strict import agrees, judge
 from pipeline.negatives.generation import generate
 from pipeline.scoring.results import GEOMETRIC, correctness
-from pipeline.scoring.sentences import agrees
-from pipeline.scoring.truth import judge
 from tests.pipeline.free_english.scenes import SCENES
 from tests.tabletop_pairs import draw_pairs
 

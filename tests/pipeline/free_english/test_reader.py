@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.free_english.phrase import Claim
+from pipeline.free_english.judging import judge_free, judged_claims
 from pipeline.free_english.reader import read
 from pipeline.free_english.tokens import lexicon
-from pipeline.free_english.truth import judge_free, judged_claims
+from pipeline.judging.claims import Claim
 from tests.pipeline.free_english.scenes import SCENES
 
 WORDS = sorted({word for phrase in lexicon() for word in phrase})

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.free_english.judging import judge_free
 from pipeline.free_english.tokens import lexicon
-from pipeline.free_english.truth import judge_free
 from pipeline.tabletop.words import SYNONYMS
 from tests.pipeline.free_english.scenes import SCENES
 

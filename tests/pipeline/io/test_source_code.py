@@ -92,7 +92,7 @@ TRAINING = {"train", "pretrain"}
         ("pipeline/demo/page.css", set(), {"report"}),
         ("pipeline/reporting/report.css", {"report"}, {"score"}),
         ("pipeline/reporting/parts.html.j2", {"report"}, {"score"}),
-        ("pipeline/scoring/truth.py", {"score", "constant", "report", "decode", *TRAINING}, {"extract"}),
+        ("pipeline/judging/verdicts.py", {"score", "constant", "report", "decode", *TRAINING}, {"extract"}),
         ("pipeline/scoring/meteor.py", {"score", "constant"}, TRAINING),
         ("models/dirl/model.py", {"recipe"}, {"extract", "decode", *TRAINING}),
         ("models/backbones/backbone.py", {"extract"}, {"recipe", *TRAINING}),

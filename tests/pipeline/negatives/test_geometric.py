@@ -13,8 +13,8 @@ from pipeline.datasets.schema import Pair
 from pipeline.io.errors import InputError
 from pipeline.negatives.generation import generate
 from pipeline.negatives.geometric import Index
-from pipeline.scoring import accuracy
 from pipeline.tabletop.words import MEANINGS, NO_CHANGE
+from tests import tabletop_parser
 from tests.tabletop_pairs import draw_pairs
 
 
@@ -31,7 +31,7 @@ def is_true(caption, pair):
     if pair.change_type == "none":
         return caption in NO_CHANGE
     look = pair.changed_object.before or pair.changed_object.after
-    kind, looks = accuracy.read(caption)
+    kind, looks = tabletop_parser.parsed(caption)
     assert caption in NO_CHANGE or kind, caption  # each is a sentence of the grammar
     named = all(not values or values == {getattr(look, name)} for name, values in looks.items())
     new = {"color": "color", "texture": "material"}.get(pair.change_type)

@@ -23,7 +23,7 @@ def settings() -> params.Params:
     return project_params.settings()
 
 
-def row(dataset: str, subset: str, method: str, source: str = "") -> paper_results.Published:
+def row(dataset: str, subset: str, method: str, source: str = "") -> paper_results.PaperRow:
     (found,) = [
         row
         for row in rows(dataset, FOLDER)

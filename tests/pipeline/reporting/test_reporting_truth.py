@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from pipeline.datasets.schema import NO_CHANGE, Placed, SceneFacts
+from pipeline.judging.verdicts import marks
 from pipeline.reporting import curves, dataset_results, page
 from pipeline.reporting.dataset_results import Curves
-from pipeline.scoring.truth import marks
 from tests.report_lab import make_study, write_lines
 from tests.report_page import DATA, Reader, undrawn
 

@@ -4,9 +4,9 @@ from statistics import mean
 
 import pytest
 
+from pipeline.judging.verdicts import FAULTS
 from pipeline.results import false_words
 from pipeline.results.false_words import PARTS, Faults
-from pipeline.scoring.truth import FAULTS
 from tests.recorded import groups, three_seeds
 
 RR = Faults("rr", ["", "cs", "szo", "n", "a", "", "", "kmr"], ["", "t", "t", "g"])

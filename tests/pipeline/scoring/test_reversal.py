@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.judging.references import JointClaims
 from pipeline.scoring import reversal
 from pipeline.scoring.metric_names import JUDGED
 from pipeline.scoring.results import Correctness
 from pipeline.scoring.reversal import Agreement, agreement, named
-from pipeline.scoring.sentences import Claims
 from pipeline.tabletop.words import COLORS, MATERIALS, SHAPES, SIZES
 
 ALL, NOTHING = Agreement(True, True, True, True), Agreement(False, False, False, False)
@@ -54,7 +54,7 @@ def claims(draw):
     look = {name: draw(values(own)) for name, own in options.items()}
     changed = {"color": "color", "texture": "material"}.get(kind)
     value = {changed: frozenset([draw(st.sampled_from(options[changed]))])} if changed else {}
-    return Claims(frozenset([kind]), {name: own for name, own in look.items() if own}, value)
+    return JointClaims(frozenset([kind]), {name: own for name, own in look.items() if own}, value)
 
 
 @given(claims())

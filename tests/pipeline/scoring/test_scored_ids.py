@@ -139,7 +139,7 @@ def test_references_that_lack_words_and_captions_that_lack_references_are_left_o
 
 
 def test_warnings_of_captions_and_references():
-    scored = scored_files.Scored({"1": "..", "2": "a car </s>"}, {"1": ["nan"], "2": ["a", "a"]})
+    scored = scored_files.ScoredTexts({"1": "..", "2": "a car </s>"}, {"1": ["nan"], "2": ["a", "a"]})
     found = scored.warnings()
     assert any("1 of 2 captions hold no word" in line for line in found)
     assert any("</s>" in line for line in found)

@@ -3,7 +3,9 @@
 import pytest
 
 from pipeline.datasets.schema import ChangedObject, Look, Pair
-from pipeline.scoring.accuracy import attributes, read, right, share
+from pipeline.judging.references import joint
+from pipeline.judging.strict import Sentence
+from pipeline.scoring.accuracy import attributes, right, share
 from pipeline.tabletop.words import MEANINGS
 from tests.tabletop_pairs import draw_pairs
 
@@ -21,14 +23,15 @@ def test_every_caption_of_the_grammar_is_read_back() -> None:
     for pair in (pair for pair in draw_pairs(seed=3, count=100) if pair.changed):
         look = pair.changed_object.before or pair.changed_object.after
         for caption in pair.captions:
-            kind, looks = read(caption)
-            assert kind == pair.change_type
+            claim = Sentence.of(caption).claim
+            assert claim.changes == {pair.change_type}
             subject = caption.split(" that is ")[0]
-            for attribute, named in looks.items():
+            for attribute in MEANINGS:
+                named = {value for name, value in claim.subject.look if name == attribute}
                 assert named <= {getattr(look, attribute)}, (attribute, caption)
                 said = any(word in subject.split() for word in MEANINGS[attribute])
                 # without a relation, the new colour or material is in the same clause
-                new = {"color": "color", "texture": "material"}.get(kind)
+                new = {"color": "color", "texture": "material"}.get(pair.change_type)
                 assert named or not said or attribute == new, (attribute, caption)
 
 
@@ -40,14 +43,15 @@ def test_every_caption_of_the_grammar_is_read_back() -> None:
         ("the red thing turned blue", "color", {"color": "red"}),
         ("the object that is behind the tiny red cube is gone", "drop", {}),
         ("the red block turned", None, {"color": "red", "shape": "cube"}),
-        ("a cube has been added somewhere", None, {"shape": "cube"}),
-        ("red green", None, {}),
-        ("", None, {}),
+        ("a cube has been added somewhere", "add", {"shape": "cube"}),
+        ("red green", "none", {}),
+        ("", "none", {}),
     ],
 )
 def test_a_reading(caption: str, kind: str | None, look: dict[str, str]) -> None:
-    found = {name: values for name, values in read(caption)[1].items() if values}
-    assert (read(caption)[0], found) == (kind, {name: {value} for name, value in look.items()})
+    said = joint([Sentence.of(caption).claim])
+    assert said.kinds == ({kind} if kind else set())
+    assert said.look == {name: {value} for name, value in look.items()}
 
 
 def pair(number: int, kind: str, changed: ChangedObject | None) -> Pair:

@@ -16,8 +16,9 @@ from pipeline.datasets.schema import Pair, write_pairs
 from pipeline.io.errors import InputError
 from pipeline.scoring import corpus, java, tokenizer
 from pipeline.scoring.metrics import bleu, bleu_counts, cider_d, counted
-from pipeline.scoring.tokenizer import PUNCTUATION, one_line, plain, tokenize
+from pipeline.scoring.tokenizer import PUNCTUATION, plain, tokenize
 from pipeline.tabletop import words
+from pipeline.text.caption_text import one_line
 from tests.running import refuse, set_params, succeed
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"

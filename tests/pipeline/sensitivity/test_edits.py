@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.datasets.schema import Pair
-from pipeline.free_english.truth import judge_free
+from pipeline.free_english.judging import judge_free
 from pipeline.io.errors import InputError
-from pipeline.scoring.no_change import says_no_change
-from pipeline.scoring.truth import VERB_PHRASES, judge
+from pipeline.judging.no_change import says_no_change
+from pipeline.judging.strict import judge
 from pipeline.sensitivity import text_edits
 from pipeline.sensitivity.edited_captions import of_pairs
 from pipeline.sensitivity.grammar_edits import DENIED, EDITS, NOT_DENIED, Said
-from pipeline.tabletop.words import NO_CHANGE
+from pipeline.tabletop.words import NO_CHANGE, VERB_PHRASES
 from tests.tabletop_pairs import draw_pairs
 
 FORMS = {"British spelling", "word order", "active voice", "paraphrase", "introduction"}

@@ -52,7 +52,7 @@ def test_every_run_of_a_study_resolves(name):
 
 
 def recipe_of(tree, **changes):
-    row = study_file.Row(label="a", model="scorer", **changes)
+    row = study_file.StudyRow(label="a", model="scorer", **changes)
     return resolving.resolve(Params.model_validate(overlay(tree, row, "tabletop", "")), "tabletop", "scorer")
 
 
@@ -111,7 +111,7 @@ def test_a_row_with_extra_data_depends_on_its_records_and_store(tmp_path):
     ],
 )
 def test_a_switch_with_the_models_own_value_is_no_change(model, own, counts):
-    row = study_file.Row(label="a", model=model, set={f"model.{model}.{k}": v for k, v in own.items()})
+    row = study_file.StudyRow(label="a", model=model, set={f"model.{model}.{k}": v for k, v in own.items()})
     wanted = {f"model.{model}.{k}": v for k, v in (own if counts is None else counts).items()}
     assert changes(project_params.tree(), row, "tabletop") == wanted
 

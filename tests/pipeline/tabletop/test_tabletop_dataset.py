@@ -16,7 +16,7 @@ from pipeline.datasets.schema import read_pairs, write_pairs
 from pipeline.io.errors import InputError
 from pipeline.io.folder_records import RECORD
 from pipeline.io.outputs import replacing, write_text
-from pipeline.scoring.truth import judge
+from pipeline.judging.strict import judge
 from pipeline.tabletop import dataset, scene_sampling
 from pipeline.tabletop.dataset_card import moved
 from tests.folders import contents

@@ -13,7 +13,7 @@ from pipeline.compute.process_group import joined
 from pipeline.config import recipe_file
 from pipeline.datasets.schema import NO_CHANGE, Pair, exchanged
 from pipeline.decoding.greedy import sample
-from pipeline.scoring.truth import judge
+from pipeline.judging.strict import judge
 from pipeline.text.vocabularies import END, NULL, START, WordVocabulary
 from pipeline.training import phases
 from pipeline.training.reinforce import POLICY, SelfCritical, constant, log_probabilities, some_exchanged

@@ -1,17 +1,92 @@
-"""Check a claim against the scene of its pair. The faults found are letters of truth.FAULTS."""
+"""Judge the claims of a caption by the scene of its pair. All readers of captions use this judge.
+
+A caption is true if it makes a claim, if no claim is wrong or unreadable, and if one claim identifies the
+change: its kind, its object and no other, and its new colour or material. The object is searched in the
+after image if it was added, else in the before image. A caption of an unchanged pair is true if it claims
+that nothing changed.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from pipeline.datasets.schema import CHANGE, NO_CHANGE, Pair, Placed
-from pipeline.free_english.phrase import ALL, BECOMES, EXISTS, SAME, SIT, STATE, Claim, Phrase, Place, Values
-from pipeline.free_english.whereabouts import AXES, Sight, beside, distance, holds, looks, matching
-from pipeline.scoring.truth import ATTRIBUTES, CHANGED, FAULTS, INVENTED, KIND, RELATION, VALUE, changed_of
-from pipeline.scoring.truth import OTHER as ANOTHER
-from pipeline.tabletop.words import NEAREST, offsets
+from pipeline.datasets.schema import CHANGE, NO_CHANGE, Pair, Placed, changed_objects
+from pipeline.io.errors import InputError
+from pipeline.judging.claims import (
+    ALL,
+    BECOMES,
+    EXISTS,
+    REST,
+    SAME,
+    SIT,
+    STATE,
+    UNREADABLE,
+    Claim,
+    Phrase,
+    Place,
+    Values,
+)
+from pipeline.judging.positions import AXES, Sight, beside, distance, holds, looks, matching
+from pipeline.judging.verdicts import (
+    ANOTHER,
+    ATTRIBUTES,
+    INVENTED,
+    KIND,
+    RELATION,
+    SILENT,
+    UNPARSED,
+    VALUE,
+    JudgedClaim,
+    in_order,
+)
+from pipeline.tabletop.words import CHANGED, NEAREST, offsets
 
 DYNAMIC = ("toward", "away", "past")  # relations of a move, not of a place
 ASPECTS = {"color": "color", "texture": "material", "move": "position"}  # kind of change -> what changes
+
+
+def judged_by_scene(claims: Iterable[Claim], pair: Pair) -> list[JudgedClaim] | None:
+    """Return the claims, each with its judgement; None if the pair's scene is unknown.
+
+    Raises InputError for a pair whose scene lacks the changed object.
+    """
+    if pair.scene is None or pair.change_type is None:
+        return None
+    facts = Facts(pair)
+    return [_judged(claim, facts) for claim in claims]
+
+
+def _judged(claim: Claim, facts: "Facts") -> JudgedClaim:
+    if claim.kind == UNREADABLE or _has_open_place(claim):
+        return JudgedClaim(claim, UNPARSED)
+    if claim.kind == REST:
+        return JudgedClaim(claim, "")
+    if claim.kind != NO_CHANGE:
+        faults = facts.faults(claim)
+        return JudgedClaim(claim, faults, not faults and facts.identifies(claim))
+    if facts.kind != NO_CHANGE:
+        return JudgedClaim(claim, SILENT)
+    # "no change was made to the red cube" leaves open whether another object changed
+    is_limited = claim.subject is not None and bool(claim.subject.look)
+    return JudgedClaim(claim, UNPARSED) if is_limited else JudgedClaim(claim, "", identifies=True)
+
+
+def _has_open_place(claim: Claim) -> bool:
+    return _is_open(claim.subject or Phrase()) or any(map(_is_open_place, (*claim.source, *claim.target)))
+
+
+def _is_open(phrase: Phrase) -> bool:
+    return phrase.pronoun or any(map(_is_open_place, phrase.places))
+
+
+def _is_open_place(place: Place) -> bool:
+    """Return True if a place cannot be judged, because its meaning is unclear.
+
+    There are two cases:
+    - The place is a rank without a side, such as "the second" instead of "the second from the left".
+    - The place names another object by an unclear pronoun or place, such as "behind it" without a
+      known "it".
+    """
+    return (place.relation == "rank" and not place.side) or any(map(_is_open, place.others))
 
 
 class Facts:
@@ -25,7 +100,7 @@ class Facts:
         self.kind = str(pair.change_type)
         self.before = Sight(pair.scene.before, pair.scene.before_camera)
         self.after = Sight(pair.scene.after, pair.scene.after_camera)
-        self.old, self.new = (None, None) if self.kind == NO_CHANGE else changed_of(pair)
+        self.old, self.new = (None, None) if self.kind == NO_CHANGE else _changed_of(pair)
         self.described = self.after if self.kind == "add" else self.before
 
     @property
@@ -34,7 +109,7 @@ class Facts:
         return self.old or self.new
 
     def faults(self, claim: Claim) -> str:
-        """Return the faults of a claim as letters of truth.FAULTS; "" for a correct claim."""
+        """Return the faults of a claim as letters of verdicts.FAULTS; "" for a correct claim."""
         if claim.kind == EXISTS:
             return self._view_faults(claim)
         if claim.kind == SAME:
@@ -119,7 +194,7 @@ class Facts:
             faults.add(RELATION)
         if faults & {*ATTRIBUTES.values(), RELATION} and matching(subject, self.described):
             faults.add(ANOTHER)
-        return "".join(letter for letter in FAULTS if letter in faults)
+        return in_order(faults)
 
     def _subject_faults(self, subject: Phrase) -> Iterable[str]:
         """Yield the faults of a noun phrase about the changed object: wrong attributes and places."""
@@ -204,6 +279,15 @@ class Facts:
             return any(min(abs(a), abs(b)) >= NEAREST and a * b < 0 for a, b in sides)
         nearer = distance(self.old, landmark) - distance(self.new, landmark)
         return nearer >= NEAREST if relation == "toward" else -nearer >= NEAREST
+
+
+def _changed_of(pair: Pair) -> tuple[Placed | None, Placed | None]:
+    """Return the changed object in the before and in the after image; None where it is absent."""
+    assert pair.scene is not None
+    try:
+        return changed_objects(pair.scene, str(pair.change_type))
+    except ValueError as error:
+        raise InputError(f"pair {pair.pair_id}: {error}; run `dvc repro prepare` again") from None
 
 
 def _agrees(item: Placed | None, values: Values) -> bool:

@@ -6,8 +6,9 @@ import random
 import pytest
 
 from pipeline.datasets.schema import Pair, Placed
+from pipeline.judging.strict import judge
+from pipeline.judging.verdicts import FAULTS, Verdict
 from pipeline.negatives.generation import generate
-from pipeline.scoring.truth import FAULTS, Verdict, judge
 from pipeline.tabletop import words
 from tests.tabletop_pairs import draw_pairs
 

@@ -1,6 +1,9 @@
-"""Noun phrases, places and claims of a text, independent of its wording."""
+"""Noun phrases, places and claims of a text, independent of its wording, which all readers return."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+from pipeline.tabletop.words import NEW_VALUE
 
 ALL = 99  # count of "all the cubes"
 Values = tuple[tuple[str, str], ...]
@@ -79,4 +82,24 @@ class Claim:
     directions: tuple[str, ...] = ()
     departed: bool = False  # the object is no longer at `source`
     when: str = ""  # before, after, both, now, or empty
-    text: str = ""  # the claim's words, in lower case and without contractions
+    text: str = ""  # the claim's words; in free English, in lower case and without contractions
+    # letter of verdicts.FAULTS -> the words that are false if the claim has this fault; () if unknown
+    parts: tuple[tuple[str, str], ...] = ()
+
+    def said(self, faults: Iterable[str]) -> tuple[str, ...]:
+        """Return the words of the claim that have these faults; the whole claim if they are unknown."""
+        return tuple(words for letter, words in self.parts if letter in faults) or (self.text,)
+
+    @property
+    def changes(self) -> set[str]:
+        """The kinds of change that the claim states; "other" for one that no dataset has."""
+        if self.kind == UNREADABLE:
+            return set()
+        if self.kind == SIT:
+            return {"move"}
+        if self.kind not in (BECOMES, STATE):
+            return {self.kind}
+        attributes = [name for name, _ in (self.new or self.old)] or [self.aspect]
+        kinds = {NEW_VALUE[name] for name in attributes if name in NEW_VALUE}
+        is_full = self.is_full or self.kind == STATE
+        return kinds if is_full or len(kinds) == len({*attributes}) == 1 else {OTHER}

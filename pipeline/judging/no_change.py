@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 
 from pipeline.datasets.schema import Pair
-from pipeline.scoring.tokenizer import one_line
+from pipeline.text.caption_text import one_line
 
 BE = r"(?:is|are|was|were|be|been|being|'s|'re|has|have|had|do|does|did|can|could|will|would|gets?|got)"
 SEEM = (

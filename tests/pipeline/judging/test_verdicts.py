@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from pipeline.datasets.schema import Pair, Placed, SceneFacts
 from pipeline.io.errors import InputError
-from pipeline.scoring.truth import Verdict, judge
+from pipeline.judging.strict import judge
+from pipeline.judging.verdicts import Verdict
 from pipeline.tabletop import words
 
 TRUE = Verdict(true=True, fits=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import hypot
 
 from pipeline.datasets.schema import Placed
-from pipeline.free_english.phrase import Phrase, Place
+from pipeline.judging.claims import Phrase, Place
 from pipeline.tabletop.words import NEAREST, Point, offsets
 
 NEAR = 2.5  # CLEVR's units: the greatest distance of the centres of two objects next to each other

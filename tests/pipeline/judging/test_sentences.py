@@ -1,6 +1,5 @@
 """Contradictions, against all possible worlds; claims of sentences of the real datasets."""
 
-from functools import cache
 from itertools import product
 
 import pytest
@@ -8,9 +7,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.datasets.schema import Pair
-from pipeline.scoring import accuracy, sentences
-from pipeline.scoring.sentences import Sentence
-from pipeline.tabletop.words import ANY_SHAPE, COLORS, MATERIALS, MEANINGS, SHAPES, SIZES, VERBS, WORDS
+from pipeline.judging.references import contradicts, joint, of_pair
+from pipeline.judging.strict import Sentence
+from pipeline.tabletop.words import (
+    ANY_SHAPE,
+    COLORS,
+    MATERIALS,
+    MEANINGS,
+    SHAPES,
+    SIZES,
+    VERBS,
+    WORDS,
+)
+from tests import tabletop_parser
 
 LOOKS = list(product(SIZES, COLORS, MATERIALS, SHAPES))
 PAIR = Pair("0", "0", "train", "a", "b", ("",))
@@ -24,13 +33,11 @@ def _worlds():
 
 
 WORLDS = list(_worlds())  # all combinations of kind of change, look of the object, and new value
-read = cache(accuracy.read)
 
 
 def true_in(caption, world):
-    """Truth by another parser of captions."""
     kind, look, new = world
-    said, looks = read(caption)
+    said, looks = tabletop_parser.parsed(caption)
     named = all(not values or values == {value} for values, value in zip(looks.values(), look, strict=True))
     value = {"color": "color", "texture": "material"}.get(kind)
     fits = value is None or MEANINGS[value].get(caption.split()[-1]) == new
@@ -54,12 +61,20 @@ def parsed(caption):
     return Sentence(tuple(caption.split()))
 
 
+def claims(caption):
+    return joint([parsed(caption).claim])
+
+
+def stated(*references, pair=PAIR):
+    return of_pair(pair, [parsed(caption).claim for caption in references])
+
+
 @settings(max_examples=100)
 @given(st.lists(captions(), min_size=1, max_size=3), captions())
 def test_a_contradiction_is_false_in_every_world_of_the_references(references, candidate):
-    truth = sentences.of_pair(PAIR, [parsed(caption) for caption in references])
+    truth = stated(*references)
     together = [world for world in WORLDS if all(true_in(caption, world) for caption in references)]
-    if sentences.contradicts(parsed(candidate).claims, truth):
+    if contradicts(claims(candidate), truth):
         assert not any(true_in(candidate, world) for world in together)
 
 
@@ -69,9 +84,9 @@ def test_a_caption_that_is_no_contradiction_can_be_true(reference, candidate):
     """With a single reference, the test misses no contradiction."""
     both = [world for world in WORLDS if true_in(reference, world) and true_in(candidate, world)]
     possible = any(true_in(reference, world) for world in WORLDS)
-    claims = any(true_in(candidate, world) for world in WORLDS)
-    if possible and claims and not both:
-        assert sentences.contradicts(parsed(candidate).claims, sentences.of_pair(PAIR, [parsed(reference)]))
+    claims_a_world = any(true_in(candidate, world) for world in WORLDS)
+    if possible and claims_a_world and not both:
+        assert contradicts(claims(candidate), stated(reference))
 
 
 @pytest.mark.parametrize(
@@ -103,7 +118,7 @@ def test_a_caption_that_is_no_contradiction_can_be_true(reference, candidate):
 )
 def test_sentences_of_the_real_datasets(caption, kind, subject, landmark, value):
     sentence = parsed(caption)
-    assert sentence.claims.kinds == (frozenset() if kind is None else {kind})
+    assert joint([sentence.claim]).kinds == (frozenset() if kind is None else {kind})
     assert " ".join(sentence.words[place] for place in sentence.subject) == subject
     assert " ".join(sentence.words[place] for place in sentence.landmark) == landmark
     assert (None if sentence.value is None else sentence.words[sentence.value]) == value
@@ -111,11 +126,11 @@ def test_sentences_of_the_real_datasets(caption, kind, subject, landmark, value)
 
 def test_the_datasets_kind_of_change_replaces_the_verbs():
     pair = Pair("0", "0", "train", "a", "b", ("",), change_type="move")
-    assert sentences.of_pair(pair, [parsed("the ball")]).kinds == {"move"}
-    assert sentences.of_pair(PAIR, [parsed("the ball is gone")]).kinds == {"drop"}
+    assert stated("the ball", pair=pair).kinds == {"move"}
+    assert stated("the ball is gone").kinds == {"drop"}
 
 
 def test_a_subject_that_has_its_new_value_is_no_contradiction():
-    truth = sentences.of_pair(PAIR, [parsed("the red ball is gone")])
-    assert sentences.contradicts(parsed("the rubber ball became metal").claims, truth)
-    assert not sentences.contradicts(parsed("the rubber ball became matte").claims, truth)
+    truth = stated("the red ball is gone")
+    assert contradicts(claims("the rubber ball became metal"), truth)
+    assert not contradicts(claims("the rubber ball became matte"), truth)

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from pipeline.datasets.schema import Pair
+from pipeline.judging.strict import agrees
 from pipeline.negatives.generation import generate
 from pipeline.scoring.results import correctness
-from pipeline.scoring.sentences import agrees
 from tests.tabletop_pairs import draw_pairs
 
 REFERENCES = (

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.datasets.schema import Pair
-from pipeline.scoring.no_change import says_no_change, sentences_of
+from pipeline.judging.no_change import says_no_change, sentences_of
 from pipeline.tabletop import words
 from tests.tabletop_pairs import draw_pairs
 

@@ -209,6 +209,21 @@ def test_a_wrong_setting_is_named(changed, model, named):
         resolving.resolve(changed, "tabletop", model)
 
 
+@pytest.mark.parametrize(
+    ("model", "settings", "named"),
+    [
+        ("scorer", {"temperature": -1.0}, "temperature must be positive"),
+        ("clip4idc", {"switches": {"words": "clip"}}, "text_width"),
+    ],
+)
+def test_a_value_that_only_the_models_code_refuses_is_refused_before_any_work(model, settings, named):
+    everything = with_(model=REAL.model | {model: REAL.model[model] | settings})
+    recipe = resolving.resolve(everything, "tabletop", model)
+    sizes = recipe.sizes | ({"joint": 64} if model == "clip4idc" else {})
+    with pytest.raises(InputError, match=named):
+        resolving.check_built(everything, replace(recipe, sizes=sizes))
+
+
 @pytest.mark.parametrize("model", ["scorer_cbr", "idc_pcl"])
 def test_a_saved_recipe_is_loaded(tmp_path, model):
     recipe = resolving.resolve(REAL, "tabletop", model)

@@ -199,11 +199,12 @@ def _phase(found: Sequence[Layer], values: Mapping[str, Any], name: str, entry: 
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, (name, *first["loc"])))
-        layer = origin(found, key) or [each for each in found if each.place.startswith("dataset.")][-1]
+        of_dataset = [layer for layer in found if layer.place.startswith("dataset.")][-1]
         if first["type"] == "missing":
-            raise InputError(f"params.yaml: {layer.key(key)} is missing; add it") from None
-        section = layer.key(name) if first["loc"] else f"{name} of {entry.family or 'the dataset'}"
-        raise InputError(f"params.yaml or datasets.yaml: {section}.{first_fault(error)}") from None
+            raise InputError(f"params.yaml: {of_dataset.key(key)} is missing; add it") from None
+        layer = origin(found, key) if first["loc"] else None  # a fault of several keys has no place
+        section = (layer or of_dataset).key(name)
+        raise InputError(f"params.yaml or datasets.yaml: {section}: {first_fault(error)}") from None
 
 
 def _earlier_phases(

@@ -52,6 +52,7 @@ def check(everything: Params) -> None:
     recipes = [resolving.resolve(everything, dataset, model) for dataset, model in runs]
     resolving.check_stages(everything, recipes)
     for recipe in recipes:
+        resolving.check_built(everything, recipe)
         if recipe.asks_negatives:
             everything.negatives.of(recipe.dataset)
 

@@ -20,6 +20,7 @@ TINY = {
     # class_pairs above all: four iterations should have it
     f"{OWN}__pretrain__tasks": {"mlm": 1.0, "mvcl": 1.0, "fda": 1.0, "class_pairs": 3.0},
     f"{OWN}__images__max_tokens": 12,
+    f"{OWN}__train__select_after": 0,
     f"{OWN}__sizes": {"width": 8, "heads": 2, "single": 1, "pair": 1, "cross": 1, "pool": 2},
     "dataset__birds_to_words__text__counted_with": "cub",
     "pretraining__root__cub": "raw/cub",

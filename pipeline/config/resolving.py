@@ -24,7 +24,7 @@ from models.common.grid_embedding import Sizes
 from pipeline.config import params
 from pipeline.config.dataset_params import PHASES, SELECT, WITH_SCENES, Dataset, DatasetTrain
 from pipeline.config.params import flat, merged, without_nulls
-from pipeline.config.recipe_file import Recipe, set_in, size_names, switches_of
+from pipeline.config.recipe_file import Recipe, bare, set_in, size_names, switches_of
 from pipeline.config.store_contents import PIXELS, pixel_spec, spec
 from pipeline.io import source_code
 from pipeline.io.errors import InputError
@@ -89,9 +89,24 @@ def resolve(everything: params.Params, dataset: str, model: str) -> Recipe:
         )
     except ValueError as error:
         raise InputError(f"{set_in(model, dataset)}: {error}") from None
-    recipe.sizes_for((3, *own.features.pixels) if reads_pixels else (16, 14, 14), 8, 8)  # they fit together
+    recipe.sizes_for(_shape(recipe, own), 8, 8)  # they fit together
     _check(recipe, everything, own)
     return recipe
+
+
+def check_built(everything: params.Params, recipe: Recipe) -> None:
+    """Raise InputError if the model's code refuses a value of a setting, before any work is done.
+
+    The models of all phases are built, without values of their tensors.
+    """
+    shape = _shape(recipe, everything.of(recipe.dataset))
+    for phase in (None, *(each.settings for each in recipe.before)):
+        bare(recipe, shape, phase)
+
+
+def _shape(recipe: Recipe, own: Dataset) -> tuple[int, int, int]:
+    """Return the shape of an image's input; of a feature grid, an example."""
+    return (3, *own.features.pixels) if recipe.input == PIXELS else (16, 14, 14)
 
 
 def _in_order(values: Mapping[str, Any], names: Iterable[str]) -> Values:
@@ -184,11 +199,12 @@ def _phase(found: Sequence[Layer], values: Mapping[str, Any], name: str, entry: 
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, (name, *first["loc"])))
-        layer = origin(found, key) or [each for each in found if each.place.startswith("dataset.")][-1]
+        of_dataset = [layer for layer in found if layer.place.startswith("dataset.")][-1]
         if first["type"] == "missing":
-            raise InputError(f"params.yaml: {layer.key(key)} is missing; add it") from None
-        section = layer.key(name) if first["loc"] else f"{name} of {entry.family or 'the dataset'}"
-        raise InputError(f"params.yaml or datasets.yaml: {section}.{first_fault(error)}") from None
+            raise InputError(f"params.yaml: {of_dataset.key(key)} is missing; add it") from None
+        layer = origin(found, key) if first["loc"] else None  # a fault of several keys has no place
+        section = (layer or of_dataset).key(name)
+        raise InputError(f"params.yaml or datasets.yaml: {section}: {first_fault(error)}") from None
 
 
 def _earlier_phases(

@@ -107,7 +107,9 @@ def _resolved(tree: Tree, row: StudyRow, dataset: str, name: str) -> tuple[Tree,
     location = f"{FOLDER / name}.yaml, row {row.label!r}"
     changed = overlay(tree, row, dataset, location)
     try:
-        recipe = resolving.resolve(Params.model_validate(changed), dataset, row.model)
+        everything = Params.model_validate(changed)
+        recipe = resolving.resolve(everything, dataset, row.model)
+        resolving.check_built(everything, recipe)
     except InputError as error:
         raise InputError(f"{location}: {error}") from None
     return changed | {"stages": resolving.stage_lists([recipe])}, recipe

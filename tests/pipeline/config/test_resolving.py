@@ -192,8 +192,8 @@ def with_sizes(**changes):
         (with_own("clip", sizes={"intr": 1}), "clip_ft", r"dataset\.tabletop\.models\.clip\.sizes\.intr"),
         (on_tabletop(settings={"droput": 0.1}), "rr", r"dataset\.tabletop\.settings\.droput"),
         (with_sizes(patch=3), "rr", r"dataset\.tabletop\.sizes\.patch"),
-        (phase("idc_pcl", "pretrain", batch="4"), "idc_pcl", r"models\.idc_pcl\.pretrain\.batch"),
-        (phase("clip", select_after=9999), "clip_ft", "select_after"),
+        (phase("idc_pcl", "pretrain", batch="4"), "idc_pcl", r"models\.idc_pcl\.pretrain: batch"),
+        (phase("clip", select_after=9999), "clip_ft", r"models\.clip\.train: select_after"),
         (with_sizes(heads=3), "rr", r"width 128 is not a multiple of heads \(3\)"),
         (with_sizes(word_width=9), "rr", "word_width 9"),
         (with_sizes(width=1 << 16), "rr", "width is 65536"),
@@ -207,6 +207,21 @@ def with_sizes(**changes):
 def test_a_wrong_setting_is_named(changed, model, named):
     with pytest.raises(InputError, match=named):
         resolving.resolve(changed, "tabletop", model)
+
+
+@pytest.mark.parametrize(
+    ("model", "settings", "named"),
+    [
+        ("scorer", {"temperature": -1.0}, "temperature must be positive"),
+        ("clip4idc", {"switches": {"words": "clip"}}, "text_width"),
+    ],
+)
+def test_a_value_that_only_the_models_code_refuses_is_refused_before_any_work(model, settings, named):
+    everything = with_(model=REAL.model | {model: REAL.model[model] | settings})
+    recipe = resolving.resolve(everything, "tabletop", model)
+    sizes = recipe.sizes | ({"joint": 64} if model == "clip4idc" else {})
+    with pytest.raises(InputError, match=named):
+        resolving.check_built(everything, replace(recipe, sizes=sizes))
 
 
 @pytest.mark.parametrize("model", ["scorer_cbr", "idc_pcl"])

@@ -1,24 +1,25 @@
 """Backbone: a pretrained image network that is cut at the feature map of a given stride.
 
-It computes the feature grid of an image. ResNet-101 (He et al., 2016) is torchvision's. For faster inference,
-batch norms are folded into the convolutions before them.
+It computes the feature grid of an image. ResNet-101 (He et al., 2016) is torchvision's, EfficientNet-Lite is
+ours, and other networks are timm's. For faster inference, batch norms are folded into the convolutions before
+them. torchvision and timm are imported only for their networks, because importing them takes seconds.
 B: number of images, S x S pixels each; s: stride; H x W = S/s x S/s: size of the grid; C: channels.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
+from dataclasses import dataclass
 from typing import cast
 
 import torch
-from timm.layers.conv2d_same import Conv2dSame
-from timm.layers.norm_act import BatchNormAct2d
 from torch import Tensor, fx, nn
 from torch.nn import functional as F
 from torch.nn.utils.fusion import fuse_conv_bn_eval
-from torchvision.models import resnet101
 
-from models.backbones import timm_maps
+from models.backbones import efficientnet_lite
+from models.backbones.efficientnet_lite import SameConv2d
+from models.backbones.feature_maps import Description, spellings
 
 STAGES = {4: "layer1", 8: "layer2", 16: "layer3", 32: "layer4"}  # stride -> name of the stage
 CHANNELS = {4: 256, 8: 512, 16: 1024, 32: 2048}  # stride -> channels of the map
@@ -34,6 +35,8 @@ class ResNetStages(nn.Sequential):
     """
 
     def __init__(self, strides: tuple[int, ...]):
+        from torchvision.models import resnet101
+
         super().__init__()
         resnet = resnet101(weights=None)
         self.stages = [STAGES[stride] for stride in strides]
@@ -49,13 +52,37 @@ class ResNetStages(nn.Sequential):
         return maps
 
 
-CONVOLUTIONS = (nn.Conv2d, Conv2dSame)  # subclasses are not folded: some change their weights in forward
-NORMS = (nn.BatchNorm2d, BatchNormAct2d)
+Kinds = tuple[type[nn.Module], ...]
+
+
+@dataclass(frozen=True)
+class Foldable:
+    """Classes of layers that can be folded. Subclasses are not folded: some change weights in forward."""
+
+    convolutions: Kinds = (nn.Conv2d, SameConv2d)
+    norms: Kinds = (nn.BatchNorm2d,)
+
+    @property
+    def all(self) -> Kinds:
+        return self.convolutions + self.norms
+
+
+def _foldable(network: nn.Module) -> Foldable:
+    if not any(type(part).__module__.startswith("timm.") for part in network.modules()):
+        return Foldable()
+    from timm.layers.conv2d_same import Conv2dSame
+    from timm.layers.norm_act import BatchNormAct2d
+
+    return Foldable((*Foldable.convolutions, Conv2dSame), (*Foldable.norms, BatchNormAct2d))
 
 
 class _Tracer(fx.Tracer):
+    def __init__(self, leaves: Kinds):
+        super().__init__()
+        self.leaves = leaves
+
     def is_leaf_module(self, module: nn.Module, qualified: str) -> bool:
-        return type(module) in CONVOLUTIONS + NORMS or super().is_leaf_module(module, qualified)
+        return type(module) in self.leaves or super().is_leaf_module(module, qualified)
 
 
 def fold(network: nn.Module) -> int | None:
@@ -64,30 +91,31 @@ def fold(network: nn.Module) -> int | None:
     A batch norm is folded if no other layer uses the convolution's output, and if norm and convolution are
     called exactly once in the forward pass. Returns None if torch.fx cannot trace the forward pass.
     """
-    if not any(type(part) in NORMS for part in network.modules()):
+    kinds = _foldable(network)
+    if not any(type(part) in kinds.norms for part in network.modules()):
         return 0
     try:
-        graph = _Tracer().trace(network)
+        graph = _Tracer(kinds.all).trace(network)
     except (fx.proxy.TraceError, TypeError, RuntimeError, ValueError, AttributeError):
         return None
-    pairs = list(_pairs(network, graph))
+    pairs = list(_pairs(network, graph, kinds))
     for before, after in pairs:
         convolution, norm = cast(nn.Conv2d, network.get_submodule(before)), network.get_submodule(after)
         network.set_submodule(before, fuse_conv_bn_eval(convolution, cast(nn.BatchNorm2d, norm)))
-        network.set_submodule(after, norm.act if isinstance(norm, BatchNormAct2d) else nn.Identity())
+        # a batch norm of timm may contain its activation
+        network.set_submodule(after, cast(nn.Module, getattr(norm, "act", nn.Identity())))
     return len(pairs)
 
 
-def _pairs(network: nn.Module, graph: fx.Graph) -> Iterator[tuple[str, str]]:
+def _pairs(network: nn.Module, graph: fx.Graph, kinds: Foldable) -> Iterator[tuple[str, str]]:
     """Yield (name of a convolution, name of the batch norm that can be folded into it)."""
     calls = Counter(
         id(network.get_submodule(str(node.target))) for node in graph.nodes if node.op == "call_module"
     )
     for node in graph.nodes:
         before = node.args[0] if node.args else None
-        if not (
-            _is(network, node, NORMS) and isinstance(before, fx.Node) and _is(network, before, CONVOLUTIONS)
-        ):
+        is_pair = _is(network, node, kinds.norms) and isinstance(before, fx.Node)
+        if not (is_pair and _is(network, before, kinds.convolutions)):
             continue
         norm, convolution = (network.get_submodule(str(call.target)) for call in (node, before))
         called_once = calls[id(norm)] == calls[id(convolution)] == 1
@@ -95,11 +123,11 @@ def _pairs(network: nn.Module, graph: fx.Graph) -> Iterator[tuple[str, str]]:
             yield str(before.target), str(node.target)
 
 
-def _is(network: nn.Module, node: fx.Node, kinds: tuple[type[nn.Module], ...]) -> bool:
+def _is(network: nn.Module, node: fx.Node, kinds: Kinds) -> bool:
     return node.op == "call_module" and type(network.get_submodule(str(node.target))) in kinds
 
 
-RESNET = "resnet101"  # from torchvision; models of all other names are from timm
+RESNET = "resnet101"  # from torchvision
 FINER = 2  # a cell of the grid covers FINER x FINER cells of the finer map
 ROUNDING = 1e-6  # a channel with a smaller deviation, relative to its mean, is constant
 
@@ -129,7 +157,7 @@ class Standardise(nn.Module):
 class Backbone(nn.Module):
     """Network that maps uint8 RGB images, (B, 3, S, S), to features, (B, C, S/s, S/s), with the stride s.
 
-    The constructor's argument `name` is "resnet101" or the name of a timm model. A new Backbone has
+    The constructor's argument `name` is "resnet101" or a name of a timm model. A new Backbone has
     random weights; `load` sets the pretrained weights. With `finer`, the network's map with stride s/2
     is also used: each cell of the output covers 2 x 2 cells of that map, which become further channels.
     With `standardise`, each channel is standardised by fixed statistics of the training images, which
@@ -143,13 +171,9 @@ class Backbone(nn.Module):
         super().__init__()
         self.channels = channels(name, stride, finer)
         strides = _strides(stride, finer)
-        if name == RESNET:
-            self.network: nn.Module = ResNetStages(strides)
-            mean, std = torch.tensor(MEAN), torch.tensor(STD)
-        else:
-            self.network = timm_maps.cut(name, strides)
-            description = timm_maps.describe(name)
-            mean, std = torch.tensor(description.mean), torch.tensor(description.std)
+        self.network = _cut(name, strides)
+        description = describe(name)
+        mean, std = torch.tensor(description.mean), torch.tensor(description.std)
         self.pixel_mean = nn.Buffer(mean.view(1, 3, 1, 1), persistent=False)
         self.pixel_std = nn.Buffer(std.view(1, 3, 1, 1), persistent=False)
         self.standardise = Standardise(self.channels) if standardise else None
@@ -173,12 +197,33 @@ def channels(name: str, stride: int, finer: bool = False) -> int:
     the finer map, whose channels are also counted: C grows by 4 times the channels of the finer map.
     Raises ValueError if the network is unknown, or has no map with a required stride.
     """
-    channels_of = CHANNELS if name == RESNET else timm_maps.describe(name).channels
+    channels_of = describe(name).channels
     for required in _strides(stride, finer):
         if required not in channels_of:
             strides = ", ".join(map(str, channels_of)) or "none"
             raise ValueError(f"{name} has no map of stride {required} (its strides: {strides})")
     return channels_of[stride] + (FINER**2 * channels_of[stride // FINER] if finer else 0)
+
+
+def describe(name: str) -> Description:
+    """Return the description of the network `name`. Raises ValueError if no network has this name."""
+    if name == RESNET:
+        return Description(CHANNELS, MEAN, STD)
+    if name in efficientnet_lite.FACTORS:
+        return efficientnet_lite.describe(name)
+    from models.backbones import timm_maps
+
+    return timm_maps.describe(name)
+
+
+def _cut(name: str, strides: tuple[int, ...]) -> nn.Module:
+    if name == RESNET:
+        return Stages(strides)
+    if name in efficientnet_lite.FACTORS:
+        return efficientnet_lite.cut(name, strides)
+    from models.backbones import timm_maps
+
+    return timm_maps.cut(name, strides)
 
 
 def _strides(stride: int, finer: bool) -> tuple[int, ...]:
@@ -191,7 +236,7 @@ def load(backbone: Backbone, weights: Mapping[str, Tensor]) -> Backbone:
     Raises ValueError, which names the tensor, if a tensor is missing or has another shape.
     """
     network = backbone.network.state_dict()
-    renamed = {name: tensor for key, tensor in weights.items() for name in timm_maps.spellings(key)}
+    renamed = {name: tensor for key, tensor in weights.items() for name in spellings(key)}
     for name, tensor in network.items():
         # old released files lack this counter, and evaluation does not use it
         if name.endswith("num_batches_tracked"):

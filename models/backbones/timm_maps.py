@@ -1,12 +1,11 @@
 """Models of timm (Wightman, 2019) by name, cut at given strides, as sources of feature maps.
 
+Importing this module takes seconds, because timm imports all its models, torchvision and torch's compiler.
 B: number of images, S x S pixels each; s: stride of a map; C: channels of a map.
 """
 
 import difflib
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -14,16 +13,7 @@ import timm
 import torch
 from torch import Tensor, nn
 
-
-@dataclass(frozen=True)
-class Description:
-    """Feature maps of a timm model, and the normalisation of pixels."""
-
-    index: dict[int, int]  # stride -> timm's index of the map
-    channels: dict[int, int]  # stride -> channels of the map
-    mean: tuple[float, ...]  # of RGB values in 0..1
-    std: tuple[float, ...]
-    side: int | None  # side of an image in pixels, if the model accepts only one size
+from models.backbones.feature_maps import Description
 
 
 class Maps(nn.Module):
@@ -43,9 +33,14 @@ class Maps(nn.Module):
         return [map_.permute(0, 3, 1, 2) for map_ in maps] if self.channels_last else maps
 
 
-@cache
 def describe(name: str) -> Description:
     """Return a model's description. Raises ValueError if timm has no such model, or cannot extract maps."""
+    return _described(name)[0]
+
+
+@cache
+def _described(name: str) -> tuple[Description, dict[int, int]]:
+    """Return a model's description, and timm's index of the map of each stride."""
     if not timm.is_model(name):
         similar = difflib.get_close_matches(name, timm.list_models(), n=3)
         hint = f" (near: {', '.join(similar)})" if similar else ""
@@ -60,7 +55,7 @@ def describe(name: str) -> Description:
     index = dict(zip(info.reduction(), info.out_indices, strict=True))
     channels = dict(zip(info.reduction(), info.channels(), strict=True))
     side = config["input_size"][-1] if config["fixed_input_size"] else None
-    return Description(index, channels, tuple(config["mean"]), tuple(config["std"]), side)
+    return Description(channels, tuple(config["mean"]), tuple(config["std"]), side), index
 
 
 def cut(name: str, strides: tuple[int, ...]) -> nn.Module:
@@ -69,7 +64,7 @@ def cut(name: str, strides: tuple[int, ...]) -> nn.Module:
     `name` is the model's name in timm. `strides` are in ascending order. The blocks after the last of
     these maps are left out.
     """
-    index = describe(name).index
+    index = _described(name)[1]
     with torch.random.fork_rng(devices=[]):  # the initial weights are not used
         network = timm.create_model(
             name,
@@ -86,12 +81,3 @@ def _drop_later_blocks(network: Any) -> None:
     last = re.fullmatch(r"blocks\.(\d+)", network.feature_info.module_name()[-1])
     if last and isinstance(getattr(network, "blocks", None), nn.Sequential):
         network.blocks = network.blocks[: int(last[1]) + 1]
-
-
-def spellings(name: str) -> Iterator[str]:
-    """Yield the possible names of a tensor in a model built by `cut`.
-
-    `name` is the name of the tensor in the complete timm model. For example, "stages.0.weight" may become
-    "inner.stages.0.weight" or "inner.stages_0.weight".
-    """
-    yield from (name, f"inner.{name}", f"inner.model.{name}", f"inner.{name.replace('.', '_', 1)}")

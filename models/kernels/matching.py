@@ -18,7 +18,7 @@ from torch.nn.functional import normalize
 
 from models.common.distributed_batch import join_processes, process_slice
 from models.common.switches import Mtm
-from models.kernels import matching_cpu, matching_plain
+from models.kernels import matching_plain
 
 LARGEST_SCALE = 100.0  # bound of exp(s) for a learned temperature
 MOST_TOKENS = 2**15 - 1  # tokens of an image: indices are int16
@@ -26,6 +26,7 @@ POOLS: dict[str, Callable[[Tensor, int], Tensor]] = {
     "mean_pool": Tensor.mean,
     "max_pool": Tensor.amax,  # equal tokens share the gradient
 }
+TYPES_ON_CPU = (torch.bfloat16, torch.float32)
 TRITON = importlib.util.find_spec("triton") is not None  # part of torch on Linux
 
 
@@ -68,7 +69,9 @@ def implementation(queries: Tensor, keys: Tensor) -> ModuleType:
     the matching and, in some modules, further tensors. These tensors must be passed to `spread` as its
     last arguments.
     """
-    if queries.device.type == "cpu" and queries.dtype in matching_cpu.WHOLE_NUMBERS:
+    if queries.device.type == "cpu" and queries.dtype in TYPES_ON_CPU:
+        from models.kernels import matching_cpu  # here, because importing Numba takes half a second
+
         return matching_cpu
     if queries.is_cuda and TRITON and torch.cuda.get_device_capability(queries.device) >= (8, 0):
         from models.kernels import matching_gpu  # here, because importing Triton takes a second

@@ -15,6 +15,7 @@ from torch import Tensor
 import models
 from models.backbones.backbone import CHANNELS
 from models.common.grid_embedding import DataSizes
+from models.common.shapes_only import shapes_only
 from models.common.trainable import Trainable
 from pipeline.authors_checkpoints import clip, clip_models, tensor_table
 from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile, tensors_of
@@ -190,7 +191,7 @@ def _bare(
         recipe = Recipe(options.dataset, system.model, settings, sizes, {}, {}, asdict(features), code)
     except ValueError as error:
         raise InputError(f"{path}: {error}{'; correct --heads' if system.features else ''}") from None
-    with torch.device("meta"):
+    with shapes_only():
         model: Trainable = recipe_file.build(recipe, model_sizes, phase=system.phase)
     return recipe, model
 

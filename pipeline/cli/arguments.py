@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from pipeline.datasets.manifest import read_pairs
 from pipeline.datasets.schema import Pair, of_split
 from pipeline.io.errors import InputError
 from pipeline.io.outputs import Contents, file_to_write
@@ -139,6 +138,8 @@ def pairs_and_others(path: str | Path, split: str) -> tuple[list[Pair], list[str
 
     Raises InputError if the split has no pair.
     """
+    from pipeline.datasets.manifest import read_pairs
+
     everything = read_pairs(path)
     if not (pairs := of_split(everything, split)):
         raise InputError(f"{path} has no pair of the split {split}; choose another split")

@@ -15,12 +15,11 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from pydantic import Field, FiniteFloat
-from scipy.optimize import minimize
-from scipy.special import expit
 from torch import Tensor
 
 from pipeline.confidence import appearance
 from pipeline.confidence.appearance import Appearance, rounded
+from pipeline.confidence.probability import sigmoid
 from pipeline.config.dataset_params import Strict
 
 QUARTILE = 0.75
@@ -100,7 +99,7 @@ class Familiarity(Strict):
 
         The probability belongs to a collection in which the share FAMILIAR of the pairs is familiar.
         """
-        return expit(self.fall.shift - self.fall.slope * self._relative(distances[:, 1]))
+        return sigmoid(self.fall.shift - self.fall.slope * self._relative(distances[:, 1]))
 
     def with_fall(self, familiar: np.ndarray, foreign: np.ndarray) -> "Familiarity":
         """Return a copy whose `fall` is fitted to the distances `appearance` of familiar and foreign images.
@@ -109,6 +108,8 @@ class Familiarity(Strict):
         penalty. The threshold `appearance` is raised, by at most WIDEST, to the distance at which an image is
         as probably familiar as foreign. Then the shift is corrected for the share FAMILIAR.
         """
+        from scipy.optimize import minimize
+
         x = self._relative(np.concatenate([familiar, foreign]))
         is_familiar = np.arange(len(x)) < len(familiar)
         weights = np.where(is_familiar, 1 / len(familiar), 1 / len(foreign)) * len(x) / 2

@@ -9,12 +9,12 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import torch
 from pydantic import Field, FiniteFloat
 
 import models
 from models.common.entry import EarlierPhase, Entry
 from models.common.grid_embedding import DataSizes, Sizes
+from models.common.shapes_only import shapes_only
 from pipeline.io import records
 from pipeline.io.errors import InputError
 from pipeline.io.inputs import read_yaml
@@ -160,7 +160,7 @@ def bare(recipe: Recipe, shape: tuple[int, int, int], phase: str | None = None) 
     `shape` is the shape of the model's input for an image, (C, H, W). `phase` is a pre-training phase; None
     means captioning.
     """
-    with torch.device("meta"):
+    with shapes_only():
         return build(recipe, recipe.sizes_for(shape, 8, 8), phase=phase)
 
 

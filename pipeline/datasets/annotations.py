@@ -7,8 +7,6 @@ from typing import Annotated
 
 import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from pipeline.datasets.schema import SPLITS, Pair
 from pipeline.io.errors import InputError
@@ -67,6 +65,9 @@ def connected(groups: Iterable[Sequence[Hashable]]) -> list[int]:
 
     Two groups are connected directly if they share a member.
     """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
     numbers: dict[Hashable, int] = {}
     numbered = [[numbers.setdefault(member, len(numbers)) for member in group] for group in groups]
     edges = np.array([(group[0], item) for group in numbered for item in group], dtype=int).reshape(-1, 2).T

@@ -7,13 +7,11 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-import timm
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
-from torchvision.models import ResNet101_Weights
 
-from models.backbones import backbone, timm_maps
+from models.backbones import backbone, efficientnet_lite
 from models.backbones.backbone import RESNET, Backbone
 from pipeline.config.store_contents import IMAGENET, PixelSpec, Spec
 from pipeline.io import torch_files
@@ -58,7 +56,7 @@ def load(spec: Spec) -> tuple[Backbone, str]:
 def untrained(spec: Spec) -> Backbone:
     """Return a spec's network, untrained. Raises InputError if no network has this name, stride and size."""
     grid_shape(spec)
-    side = None if spec.backbone == RESNET else timm_maps.describe(spec.backbone).side
+    side = backbone.describe(spec.backbone).side
     if side not in (None, spec.size):
         raise InputError(
             f"features.size: {spec.backbone} takes images of {side} pixels, not {spec.size}; set {side}"
@@ -97,6 +95,8 @@ def _imagenet_tensors(name: str) -> Mapping[str, Tensor]:
 
 
 def _tensors_of_torchvision() -> dict[str, Tensor]:
+    from torchvision.models import ResNet101_Weights
+
     weights = ResNet101_Weights.IMAGENET1K_V1  # as in the released extractors
     file = Path(torch.hub.get_dir()) / "checkpoints" / weights.url.rsplit("/", 1)[-1]
     try:
@@ -115,6 +115,8 @@ def _tensors_of_torchvision() -> dict[str, Tensor]:
 
 
 def _tensors_of_hub(name: str) -> dict[str, Tensor]:
+    import timm
+
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # otherwise it prints five retries
     try:
         return dict(timm.create_model(name, pretrained=True).state_dict())
@@ -135,9 +137,8 @@ def _tensors_of_package(name: str, package: str) -> dict[str, Tensor]:
     files = sorted(Path(module_spec.submodule_search_locations[0]).glob("models/*.pth"))
     if len(files) != 1:
         raise InputError(f"the package {package.replace('_', '-')} is damaged: install it again")
-    with torch.device("meta"):
-        timm_names = timm.create_model(name, pretrained=False).state_dict()
-    return dict(zip(timm_names, _tensors_of_file(files[0]).values(), strict=True))
+    names = efficientnet_lite.tensor_names(name)
+    return dict(zip(names, _tensors_of_file(files[0]).values(), strict=True))
 
 
 def _tensors_of_file(path: Path) -> dict[str, Tensor]:

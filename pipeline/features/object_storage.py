@@ -5,11 +5,12 @@ https://google.github.io/tensorstore/kvstore/ describes the addresses and their 
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
-
-import tensorstore
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pipeline.io.errors import InputError
+
+if TYPE_CHECKING:
+    import tensorstore
 
 SCHEMES = ("http://", "https://", "s3://", "gs://")
 TIMEOUT = 60.0  # maximum number of seconds for one answer; a batch of 25 MB at 0.5 MB/s takes 50
@@ -57,6 +58,8 @@ class Location:
 
         The result for a key is None if the key does not exist, or if its file ends before the offset.
         """
+        import tensorstore
+
         store = self.result_of(tensorstore.KvStore.open(self.spec(), context=tensorstore.Context(CONTEXT)))
         futures = [
             store.read(key, byte_range=slice(start, None)) for key, start in zip(keys, starts, strict=True)

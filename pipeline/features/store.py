@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated, Any, NotRequired
 
 import numpy as np
-import tensorstore
 import torch
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from torch import Tensor
@@ -74,6 +73,8 @@ class FeatureStore:
         self.attributes = self._attributes()
         self._check(expected)
         self.row = {key: row for row, key in enumerate(self.attributes["keys"])}
+        import tensorstore
+
         self.array = self.location.result_of(tensorstore.open(self._reading(), read=True))
         self._check_array()
         self.checked = np.zeros(len(self.row), bool)  # True for images whose checksum was compared
@@ -168,6 +169,8 @@ class FeatureStore:
         except KeyError as error:
             raise self._error(f" has no image {error}") from None
         features = np.empty((len(rows), *self.shape), self.dtype)
+        import tensorstore
+
         self.location.result_of(tensorstore.array(features).write(self.array[rows]).commit)
         self._check_images(features, rows)
         return features if len(rows) == len(keys) else features[[positions[key] for key in keys]]

@@ -22,8 +22,6 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
-import zarr
-from zarr.codecs import BloscCodec, Crc32cCodec
 
 from pipeline.features.object_storage import Location
 
@@ -34,13 +32,15 @@ DIMENSIONS = ("image", "channel", "row", "column")  # without names, xarray does
 OF_FILES = "npy:"  # prefix of the weights_id of imported features; a hash of all features follows
 # all other attributes say how the features were made
 LISTS = ("schema", "keys", "sha256", "shard_bytes", "sums")
-CODECS = (BloscCodec(cname="lz4", clevel=5, shuffle="noshuffle", typesize=2), Crc32cCodec())
 # shards of zeros are written too; there is no fsync, because the sizes show if a power cut lost a shard
 WRITING = {"store_data_equal_to_fill_value": True, "context": {"file_io_sync": False}}
 
 
 def define(folder: Path, images: int, shape: tuple[int, int, int], dtype: str) -> None:
     """Make an empty Zarr array (images, C, H, W) in `folder`. `shape` is (C, H, W)."""
+    import zarr  # here, because reading a store does not need it
+    from zarr.codecs import BloscCodec, Crc32cCodec
+
     zarr.create_array(
         folder,
         shape=(images, *shape),
@@ -48,7 +48,7 @@ def define(folder: Path, images: int, shape: tuple[int, int, int], dtype: str) -
         shards=(SHARD, *shape),
         dtype=dtype,
         dimension_names=DIMENSIONS,
-        compressors=CODECS,
+        compressors=(BloscCodec(cname="lz4", clevel=5, shuffle="noshuffle", typesize=2), Crc32cCodec()),
         zarr_format=3,
     )
 

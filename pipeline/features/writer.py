@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tensorstore
 
 from pipeline.features import store_codec
 from pipeline.features.object_storage import Location
@@ -36,6 +35,8 @@ class Writer:
     """
 
     def __init__(self, folder: Path, images: int, shape: tuple[int, int, int], dtype: str = "float16"):
+        import tensorstore
+
         self.folder, self.images, self.shape, self.dtype = folder, images, shape, dtype
         self.store, self.records = folder / "store", folder / "complete"
         with writing(folder):

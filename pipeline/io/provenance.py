@@ -8,8 +8,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from pipeline.io import outputs, scratch_folders, source_code
 from pipeline.io.source_code import ROOT
 
@@ -33,6 +31,8 @@ def code(stage: str, root: Path = ROOT) -> str:
 
     A stage resumes unfinished work only if this hash is the same.
     """
+    import torch
+
     return sha256(json.dumps(source_code.of_stage(stage, root)), torch.__version__)
 
 
@@ -43,6 +43,8 @@ def scratch(stage: str, out: Path, *inputs: bytes | str) -> Path:
 
 def write(stage: str, path: str | Path, seconds: float, **facts: Any) -> None:
     """Write the provenance of a stage's result, with `seconds` and further `facts`, to a JSON file."""
+    import torch
+
     record = {
         "finished": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "seconds": round(seconds, 3),

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
-from scipy.special import stdtrit
 
 from pipeline.results.record_tables import Records
 from pipeline.scoring.metric_names import CLAIMED, TOTAL, TRUE_CHANGED
@@ -110,4 +109,6 @@ def seeds_margin(a: Records, b: Records, metric: str = TRUE_CHANGED) -> float | 
     if variance == 0:
         return 0.0
     freedom = variance**2 / sum(term**2 / degrees for term, degrees in terms)  # Welch and Satterthwaite
+    from scipy.special import stdtrit
+
     return math.sqrt(variance) * float(stdtrit(freedom, 0.975))

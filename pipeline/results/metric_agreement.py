@@ -15,12 +15,11 @@ from itertools import combinations
 from statistics import fmean
 
 import numpy as np
-from scipy.stats import rankdata
 
 from pipeline.reporting.score_table import Column
 from pipeline.results.record_tables import Records
 from pipeline.scoring.metric_names import ACCURACY, CIDER, CORPUS, RIGHT, TOTAL, TRUE, TRUE_CHANGED
-from pipeline.statistics.bootstrap import area_under_roc, draws
+from pipeline.statistics.bootstrap import area_under_roc, draws, ranks
 from pipeline.statistics.evidence import Array, alike
 
 RESAMPLES, SEED = 2_000, 1
@@ -132,10 +131,10 @@ def within_run(values: Array, true: Array) -> tuple[float, float]:
     It is the share of pairs in which the true caption has the higher value; equal values count half. Each
     result is NaN if it is undefined.
     """
-    ranks, preference = rankdata(values), area_under_roc(values, true)
-    if not np.ptp(ranks) or preference is None:
+    own_ranks, preference = ranks(values), area_under_roc(values, true)
+    if not np.ptp(own_ranks) or preference is None:
         return np.nan, np.nan if preference is None else preference
-    return float(np.corrcoef(ranks, rankdata(true.astype(float)))[0, 1]), preference
+    return float(np.corrcoef(own_ranks, ranks(true.astype(float)))[0, 1]), preference
 
 
 def misranked(scores: Sequence[Values], truth: Sequence[Values]) -> float | None:

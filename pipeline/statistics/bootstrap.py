@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 
 import numpy as np
-from scipy.stats import rankdata
 
 from pipeline.io.errors import InputError
 from pipeline.statistics.evidence import Array, Evidence, summed
@@ -98,6 +97,12 @@ def share(values: Sequence[bool], scenes: Sequence[str]) -> Share:
     return Share(float(np.mean(values)), float(low), float(high), len(values))
 
 
+def ranks(values: np.ndarray) -> np.ndarray:
+    """Return the rank of each value, from 1; equal values have their mean rank."""
+    _, number, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(counts) - (counts - 1) / 2)[number]
+
+
 def area_under_roc(values: np.ndarray, positive: np.ndarray) -> float | None:
     """Return how often a positive item has a higher value than a negative one; a tie counts half.
 
@@ -106,8 +111,8 @@ def area_under_roc(values: np.ndarray, positive: np.ndarray) -> float | None:
     positives, negatives = int(positive.sum()), int((~positive).sum())
     if not positives or not negatives:
         return None
-    ranks = rankdata(values)[positive].sum()
-    return float((ranks - positives * (positives + 1) / 2) / (positives * negatives))
+    rank_sum = ranks(values)[positive].sum()
+    return float((rank_sum - positives * (positives + 1) / 2) / (positives * negatives))
 
 
 @dataclass(frozen=True)

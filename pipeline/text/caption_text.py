@@ -10,8 +10,6 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 
-from ftfy.badness import is_bad
-
 from pipeline.io.errors import printable
 
 LIST, MISSING = "a list as text", "a missing value as text"
@@ -155,6 +153,8 @@ def _of_characters(text: str) -> dict[str, str]:
         found[INVISIBLE] = f"U+{ord(invisible[0]):04X}"
     if text.isascii():
         return found
+    from ftfy.badness import is_bad
+
     if "\ufffd" in text or is_bad(text):
         found[ENCODING] = text
     letters = sum(map(str.isalpha, text))

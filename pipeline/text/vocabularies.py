@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from pydantic import AfterValidator, Field
@@ -17,7 +17,9 @@ from pipeline.io.inputs import read_json
 from pipeline.io.outputs import write_json
 from pipeline.io.records import checked
 from pipeline.text.caption_text import normalised
-from pipeline.text.clip_bpe import bpe
+
+if TYPE_CHECKING:
+    from pipeline.text.clip_bpe import Bpe
 
 REMEDY = "run `dvc repro vocab` to make it"
 PAIRS = "pairs"  # key in `hashes` for the file whose training captions were counted
@@ -200,6 +202,13 @@ def of_clip(captions: Sequence[str], max_tokens: int | None = None) -> ClipVocab
     """
     longest = 2 + max((len(bpe().encode(caption)) for caption in captions), default=0)
     return ClipVocabulary(min(longest, max_tokens or CLIP_LONGEST))
+
+
+def bpe() -> "Bpe":
+    """Return CLIP's byte pair encoding. Only its vocabulary needs it, so its packages are imported here."""
+    from pipeline.text import clip_bpe
+
+    return clip_bpe.bpe()
 
 
 def _without_gaps(ids: dict[str, int]) -> dict[str, int]:

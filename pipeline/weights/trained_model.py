@@ -9,12 +9,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from models.common.captioner import Captioner
+from models.common.shapes_only import shapes_only
 from models.common.trainable import Trainable
 from pipeline.config import recipe_file
 from pipeline.config.recipe_file import Recipe
@@ -184,7 +184,7 @@ def _filled(trained: Trained, folder: Path, remedy: str, phase: str | None) -> A
         sizes = recipe.sizes_for(trained.shape, trained.vocabulary, trained.longest)
     except InputError as error:
         raise InputError(f"{source}: {error}; {remedy}") from None
-    with torch.device("meta"):  # tensors have shapes but no values
+    with shapes_only():
         bare_model = recipe_file.build(recipe, sizes, source, phase)
     file = weights_file(folder)
     header = tensors_in_header(file, remedy)

@@ -156,3 +156,9 @@ def test_a_wrong_file_is_refused_by_name(tmp_path, change, named):
         calibration.read(tmp_path / FILE, SHA)
     assert FILE in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@given(st.lists(st.floats(allow_nan=False), min_size=1))
+def test_the_sigmoid_is_scipys(values):
+    logits = np.array(values)
+    np.testing.assert_allclose(probability.sigmoid(logits), expit(logits), rtol=1e-13, atol=0)

@@ -1,5 +1,6 @@
 """The bootstrap from sums, against a bootstrap that scores every resampled corpus; reading of pairs.jsonl."""
 
+import math
 from pathlib import Path
 from statistics import stdev
 
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from pycocoevalcap.bleu.bleu_scorer import BleuScorer, cook_refs, cook_test
 from pycocoevalcap.cider.cider_scorer import CiderScorer
 from pycocoevalcap.rouge.rouge import Rouge
+from scipy.stats import rankdata
 
 from pipeline.io.errors import InputError
 from pipeline.scoring import meteor
@@ -225,3 +227,8 @@ def test_pairs_in_another_order_are_the_same_pairs(tmp_path):
     assert (own.difference, own.low, own.high) == (0, 0, 0)
     mixed = pair_scores.read([tmp_path / "a", tmp_path / "b"])
     assert (mixed.numbers["CIDEr-D"][0] == mixed.numbers["CIDEr-D"][1]).all()
+
+
+@given(st.lists(st.sampled_from([-2.5, -0.0, 0.0, 1e-300, 3.0, math.inf]), min_size=1))
+def test_ranks_are_scipys(values):
+    assert bootstrap.ranks(np.array(values)).tolist() == rankdata(values).tolist()

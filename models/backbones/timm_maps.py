@@ -64,11 +64,7 @@ def describe(name: str) -> Description:
 
 
 def cut(name: str, strides: tuple[int, ...]) -> nn.Module:
-    """Build a timm model with random weights, which returns a feature map for each of `strides`.
-
-    `name` is the model's name in timm. `strides` are in ascending order. The blocks after the last of
-    these maps are left out.
-    """
+    """Build the timm model `name` with random weights, up to a feature map for each ascending stride."""
     index = describe(name).index
     with torch.random.fork_rng(devices=[]):  # the initial weights are not used
         network = timm.create_model(
@@ -89,9 +85,5 @@ def _drop_later_blocks(network: Any) -> None:
 
 
 def spellings(name: str) -> Iterator[str]:
-    """Yield the possible names of a tensor in a model built by `cut`.
-
-    `name` is the name of the tensor in the complete timm model. For example, "stages.0.weight" may become
-    "inner.stages.0.weight" or "inner.stages_0.weight".
-    """
+    """Yield the names that `cut` may give to timm's tensor: "stages.0.weight" -> "inner.stages_0.weight"."""
     yield from (name, f"inner.{name}", f"inner.model.{name}", f"inner.{name.replace('.', '_', 1)}")

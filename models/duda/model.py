@@ -40,13 +40,7 @@ class DualAttention(nn.Module):
             attend_to_differences(self.map)
 
     def forward(self, before: Tensor, after: Tensor) -> Attended:
-        """Return the memory of a pair for the decoder, with the attention maps on both images.
-
-        `before` and `after`, (B, N, K), are the cells of the images. An image's attended vector combines
-        its cells, weighted by its map. The memory, (B, 3, K), holds three vectors: the attended vector of
-        the before image (l_bef), the difference l_aft - l_bef, and the attended vector of the after image
-        (l_aft).
-        """
+        """Attend to cells, (B, N, K) each; `memory`, (B, 3, K), is l_bef, l_aft - l_bef and l_aft."""
         difference = after - before
         maps = [self.map(image, difference) for image in (before, after)]  # (B, N) each
         l_bef, l_aft = attended(maps[0], before, self.pooled), attended(maps[1], after, self.pooled)
@@ -56,13 +50,11 @@ class DualAttention(nn.Module):
 
 @torch.no_grad()
 def attend_to_differences(cells: CellMap) -> None:
-    """Initialise a CellMap so that its attention is high where the images differ (not published).
+    """Make attention high where the images differ (not published).
 
-    Let x be the difference of the images at a cell. Half of the cell's channels are ReLU(w x), the
-    other half are ReLU(-w x), with random directions w. So their mean grows with the length of x. The
-    attention logit is a linear function of this mean (`CellMap.initialise`). A group norm before the
-    ReLU scales all cells together. So a cell's logit depends on the length of its x relative to that of
-    the other cells.
+    Half of a cell's channels are ReLU(w x), the others ReLU(-w x), where x is the images' difference there,
+    so their mean, and with it the logit, grows with |x|. The group norm makes this relative to the other
+    cells.
     """
     image_weight, difference_weight = cells.embed.weight.flatten(1).chunk(2, 1)  # (M, K) each
     image_weight *= OUTPUT_SCALE

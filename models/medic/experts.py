@@ -14,7 +14,6 @@ TEMPERATURE = 0.1  # of the addressing of slots
 
 
 def unit(x: Tensor) -> Tensor:
-    """Divide each vector in the last dimension by its norm, or by 1e-12 if the norm is smaller."""
     return F.normalize(x, dim=-1, eps=1e-12)
 
 
@@ -57,11 +56,10 @@ class Memories(nn.Module):
         return slots.flatten(2).to(x.dtype) @ self.values.flatten(0, 1)
 
     def each(self, x: Tensor, chosen: Tensor) -> Tensor:
-        """Return E_k(x), (n, N, F), for cells x, (n, N, F); `chosen`, (n,), are the pairs' experts k."""
+        """Return E_k(x) at each cell: x (n, N, F), the pairs' experts k (n,) -> (n, N, F)."""
         return self.addresses(x, chosen) @ self.values[chosen]
 
     def pooled(self, x: Tensor, chosen: Tensor) -> Tensor:
-        """Return the mean of `each` over the cells, (n, F)."""
         return (self.addresses(x, chosen).mean(1, keepdim=True) @ self.values[chosen])[:, 0]
 
     def addresses(self, x: Tensor, chosen: Tensor) -> Tensor:
@@ -96,5 +94,4 @@ class Mlps(nn.Module):
         return hidden @ self.second[chosen].transpose(1, 2) + self.second_bias[chosen]
 
     def pooled(self, x: Tensor, chosen: Tensor) -> Tensor:
-        """See Memories.pooled."""
         return self.each(x, chosen).mean(1)

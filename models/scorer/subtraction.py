@@ -19,7 +19,6 @@ class Subtraction(nn.Module):
         self.fc = nn.Linear(width, width)
 
     def forward(self, before: Tensor, after: Tensor) -> Difference:
-        """Compute the difference of the encoded images, (B, N, D) each."""
         return Difference(torch.relu(self.fc(after - before)), before, after)
 
 

@@ -124,10 +124,10 @@ class Distilling(nn.Module):
         return x[:, :1], x[:, 1:]
 
     def shared(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor]]:
-        """Return what both images share: (B, N, D) -> (B, N, D) each, and the after image's queries and keys.
+        """Return the content that each image shares, (B, N, D) each, and the after image's queries and keys.
 
-        With the switch common_exchange "sequential", the after image attends to the shared content of the
-        before image instead of its cells. Queries and keys are (B, h, N, d) each.
+        With common_exchange "sequential", the after image attends to what the before image shares, not to its
+        cells.
         """
         block, attention = self.common_block, self.common_block.attention
         b = block.rest(before, attention(before, after))

@@ -58,15 +58,12 @@ class Calibration(Strict):
     measured: dict[str, dict[str, float | None]] = Field(default_factory=dict)  # split -> measure -> value
 
     def of(self, beam: int, length_penalty: float) -> bool:
-        """Return True if the calibration was made with these settings of the beam search."""
         return (self.beam, self.length_penalty) == (beam, length_penalty)
 
     def chances(self, signals: np.ndarray, reports_change: np.ndarray, distances: np.ndarray) -> np.ndarray:
-        """Return the probability that each of P captions is correct, (P,).
+        """Return the probability that each pair is familiar and its caption correct: (P,).
 
-        It is the product of two probabilities: that the pair is familiar (familiarity.py), and that the
-        caption of a familiar pair is correct (probability.py). `signals` (P, S) and `reports_change` (P,)
-        are of the captions. `distances` are of their pairs, (P, 3); they are not used without a Familiarity.
+        `signals` are (P, S), and `distances` (P, 3), which are not used without a Familiarity.
         """
         correct_if_familiar = self.probability(signals, reports_change)
         if self.familiarity is None:
@@ -106,15 +103,9 @@ def read(path: Path, weights: str) -> Calibration:
 
 
 def meaning_of(pairs: Sequence[Pair], grammar: bool) -> Meaning | None:
-    """Return the criterion by which captions of these pairs count as correct.
+    """Return the strictest criterion of a correct caption that the pairs allow, or None.
 
-    `grammar` is True if captions follow the grammar of coloured solids (pipeline/scoring/sentences.py).
-
-    "true": the caption is true; used if the scenes of all pairs are known.
-    "agrees": the caption agrees with the references; used otherwise if `grammar` is True.
-    "change": the caption is right about change or no change; used in the other cases.
-
-    Returns None if "change" would be used, but no pair says whether something changed.
+    Captions are judged by scenes ("true"), by references ("agrees"), or by whether something changed.
     """
     if all(pair.scene for pair in pairs):
         return "true"
@@ -124,12 +115,7 @@ def meaning_of(pairs: Sequence[Pair], grammar: bool) -> Meaning | None:
 
 
 def correct(caption: str, pair: Pair, meaning: Meaning, own: Collection[str]) -> bool | None:
-    """Return True if a caption is correct by the criterion `meaning`, False if it is wrong.
-
-    `meaning_of` explains the criteria. `own` has the dataset's sentences of no change
-    (no_change.sentences_of). Returns None if the pair lacks the facts that the criterion needs, such as its
-    scene.
-    """
+    """Return True for a correct caption; None if the pair lacks the facts. `own`: sentences of no change."""
     if meaning == "true":
         verdict = judge(caption, pair)
         return None if verdict is None else verdict.true

@@ -40,13 +40,8 @@ def write_negatives(path: str | Path, records: Iterable[Negatives]) -> None:
 
 
 def read_negatives(path: str | Path, remedy: str = REMEDY) -> dict[str, list[str]]:
-    """Return a dictionary: pair id -> wrong captions.
-
-    Raises InputError if a line of the file is wrong. The message names the line and ends with `remedy`.
-    """
     return captions_of(read_records(path, Negatives, remedy, "pair_id"))
 
 
 def captions_of(records: Iterable[Negatives]) -> dict[str, list[str]]:
-    """Return a dictionary: pair id -> wrong captions."""
     return {record.pair_id: [negative.caption for negative in record.negatives] for record in records}

@@ -62,12 +62,7 @@ def images(source: FeatureStore | Resident, keys: Sequence[str]) -> Tensor:
 def feature_source(
     store: FeatureStore, keys: Sequence[str], cache: str, device: torch.device, ranks: Ranks = ALONE
 ) -> FeatureStore | Resident:
-    """Return the source from which training reads the features of the images `keys`.
-
-    `cache` is the setting train.cache. "none": the store itself; "ram" or "device": a Resident, which
-    holds all these features in the memory of the CPU or of `device`. Each process of `ranks` holds its
-    own copy. Raises InputError if the features do not fit into the free memory.
-    """
+    """Return what training reads features from: the store, or for train.cache a copy in memory."""
     memory_device = {"none": None, "ram": torch.device("cpu"), "device": device}[cache]
     return store if memory_device is None else Resident(store, keys, memory_device, ranks)
 

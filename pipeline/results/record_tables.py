@@ -127,11 +127,7 @@ def read(root: Path, dataset: str) -> Records:
 
 
 def read_folder(path: Path) -> tuple[dict[Path, Record], Record]:
-    """Return the records in a folder as file -> record, and the content of the folder's pairs.json.
-
-    Both are empty if the folder has no record. Raises InputError for a damaged file, and for a record that
-    was made from other pairs.
-    """
+    """Return the records in a folder, file -> record, and its pairs.json; both empty without a record."""
     files = sorted(file for file in path.glob("*.json") if file.name != PAIRS)
     if not files:
         return {}, {}

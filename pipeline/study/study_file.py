@@ -65,7 +65,6 @@ class Study(Strict):
 
 
 def names(folder: Path = FOLDER) -> list[str]:
-    """Return the names of the studies in the folder. The file of cluster settings is not a study."""
     return sorted(path.stem for path in folder.glob("*.yaml") if path.name != CLUSTER.name)
 
 
@@ -87,15 +86,10 @@ PARTS = ("loss", "train", "reinforce", "decode")
 
 
 def overlay(tree: Tree, row: Row, dataset: str, location: str) -> Tree:
-    """Return the content of params.yaml, changed for one row of a study and one dataset.
+    """Return the content of params.yaml with only this dataset and the row's model, and the row's changes.
 
-    tree: the current content of params.yaml
-    row: row of the study; its changes are applied
-    dataset: name of the dataset
-    location: the text with which an error message begins
-
-    The result names only `dataset` as dataset and only the row's model as model. Raises InputError for an
-    invalid value, and for a key that is unknown, that studies may not set, or that has no effect.
+    A key that is unknown, that studies may not set, or that has no effect is an InputError, which begins with
+    `location`.
     """
     changed = deepcopy(tree) | {"datasets": [dataset], "models": [row.model], "stages": {}}
     if dataset in (rendered := changed.get("tabletop", {})).get("viewpoint", {}):
@@ -111,10 +105,9 @@ def overlay(tree: Tree, row: Row, dataset: str, location: str) -> Tree:
 
 
 def changes(tree: Tree, row: Row, dataset: str) -> Tree:
-    """Return the settings that a row of a study changes: full key in params.yaml -> new value.
+    """Return what a row changes, by `set` (values) or `times` (factors): full key -> new value.
 
-    `set` of the row gives new values. `times` gives factors for the current values. A key is left out
-    if its new value is already in effect. Raises ValueError that lists all wrong keys.
+    A key is left out if its new value is already in effect. Raises ValueError that lists all wrong keys.
     """
     changed = {filled(key, row, dataset): value for key, value in row.set.items()}
     for key, factor in row.times.items():
@@ -131,12 +124,9 @@ def changes(tree: Tree, row: Row, dataset: str) -> Tree:
 
 
 def _variant_switches(tree: Tree, row: Row, dataset: str, changed: Tree) -> Tree:
-    """Return the default switches of the row's model on the dataset: name of a switch -> value.
+    """Return the switches of the variant, after `changed`, and of the dataset's own settings.
 
-    A default applies if `model.NAME.switches` in params.yaml does not set the switch. The defaults are the
-    switches of the model's variant. The dataset's own settings for the model may override some of them.
-    `changed` has the row's changes (key in params.yaml -> new value), which may select another variant.
-    The result is {} if the model is unknown.
+    Switches that `model.NAME.switches` in params.yaml sets are not considered. {} if the model is unknown.
     """
     if row.model not in tree["model"] or (entry := models.MODELS.get(row.model)) is None:
         return {}  # Params and the recipe report an unknown model
@@ -157,10 +147,6 @@ def _has(tree: Tree, key: str, value: Any, variant_switches: Tree) -> bool:
 
 
 def filled(key: str, row: Row, dataset: str) -> str:
-    """Return `key` with `{dataset}` and `{model}` replaced by `dataset` and the row's model.
-
-    `key` is a key of params.yaml, as a row of a study has it in `set` or `times`.
-    """
     return key.replace("{dataset}", dataset).replace("{model}", row.model)
 
 

@@ -71,11 +71,7 @@ class Base:
 
 @contextmanager
 def opened(root: Path, dataset: str, inputs: Sequence[str]) -> Iterator[Base]:
-    """Yield the Base of a dataset: the folder from which the workspaces of its runs are copied.
-
-    `inputs`: kinds of input (`grid`, `pixels`) of the runs' models. Raises InputError if another study runs,
-    or if the data are not up to date.
-    """
+    """Yield the Base of a dataset, from which its runs' workspaces are copied, while no other study runs."""
     with output_lock(root.resolve() / FOLDER):
         tree = read_tree(root / PARAMS) | {"datasets": [dataset]}
         stages = tree.get("stages", {})
@@ -102,11 +98,7 @@ def workspaces(runs: Iterable[Run], root: Path) -> list[Path]:
 
 
 def link_named(root: Path, folder: Path, tree: Tree, dataset: str) -> None:
-    """Make links in `folder` to files, and to a folder of weights, in the repository that settings name.
-
-    `tree` has the contents of params.yaml. Files with absolute paths get no link. Raises InputError if
-    a relative path leads out of the repository.
-    """
+    """Make links in `folder` to files and weights in the repository that settings name by relative paths."""
     weights = tree.get("train", {}).get("fine_tune")
     if weights is not None and not Path(weights).is_absolute():
         _link_within(root, folder, named_files.FINE_TUNE, weights)
@@ -117,11 +109,7 @@ def link_named(root: Path, folder: Path, tree: Tree, dataset: str) -> None:
 
 
 def link_watched(root: Path, folder: Path, tree: Tree, dataset: str) -> None:
-    """Make links in `folder` to the user's files in the repository that the stage `watch` looks at.
-
-    They are the folder of a dataset, its .npy files, and the files of datasets for pre-training. Files with
-    absolute paths get no link. Raises InputError if a relative path leads out of the repository.
-    """
+    """Make links in `folder` to the user's files that the stage `watch` looks at, if in the repository."""
     found, pretraining = named_files.folders_of_dataset(tree, dataset), tree.get("pretraining", {})
     for name in (pretraining_datasets := pretraining.get("datasets", [])):
         found[f"pretraining.root.{name}"] = pretraining["root"][name]

@@ -46,11 +46,9 @@ Reward = Callable[[Sequence[Pair], Sequence[str]], list[float]]
 def truth(
     pairs: Sequence[Pair], captions: Sequence[str], partial_credit: float, false_alarm: float
 ) -> list[float]:
-    """Return a reward for each caption: 1 if the caption is true for the scene of its pair.
+    """Return 1 for a true caption, `partial_credit` ** n for n faults, and 1 - `false_alarm` if unchanged.
 
-    A false caption of a changed pair has the reward `partial_credit` ** n. Here n is the number of its
-    faults: different false parts, such as the colour or the kind of change (scoring.truth.FAULTS).
-    A false caption of an unchanged pair (a false alarm) has the reward 1 - `false_alarm`.
+    The faults are different false parts, such as the colour or the kind of change (scoring.truth.FAULTS).
     """
     rewards = []
     for pair, caption in zip(pairs, captions, strict=True):
@@ -63,11 +61,7 @@ def truth(
 
 
 def agreement(pairs: Sequence[Pair], captions: Sequence[str], false_alarm: float) -> list[float]:
-    """Return a reward for each caption: 1 if the caption agrees with its references (scoring/sentences.py).
-
-    Any other caption has the reward 0 for a changed pair, and 1 - `false_alarm` for an unchanged pair.
-    `false_alarm`, from 0 to 1, is the cost of reporting a change that is not there.
-    """
+    """Return 1 for a caption that agrees with its references, else 0 or, if unchanged, 1 - `false_alarm`."""
     rewards = []
     for pair, caption in zip(pairs, captions, strict=True):
         false_reward = 1.0 - false_alarm if pair.change_type == NO_CHANGE else 0.0
@@ -100,19 +94,12 @@ def random(pairs: Sequence[Pair], captions: Sequence[str]) -> list[float]:
 
 
 def constant(pairs: Sequence[Pair], captions: Sequence[str]) -> list[float]:
-    """Return the reward 1 for every caption, as a control experiment without a useful reward.
-
-    The baseline of every caption is then also 1. So reward - baseline is 0, and the policy loss has no
-    gradient. Only the cross-entropy and the model's other loss terms train the model.
-    """
+    """Return 1 for every caption, a control: minus the baseline it is 0, so L_policy has no gradient."""
     return [1.0] * len(captions)
 
 
 def reward_of(settings: Mapping[str, Any], pairs: Sequence[Pair], tokenize: Tokenize) -> Reward:
-    """Return the reward that the settings name.
-
-    Raises InputError if it needs scenes, but a pair has none, or if it is 0 by definition.
-    """
+    """Return the reward that the settings name, and check that it is not 0 by definition for these pairs."""
     match settings["reward"]:
         case "truth":
             if unknown := next((pair.pair_id for pair in pairs if pair.scene is None), None):
@@ -159,12 +146,10 @@ class SelfCritical:
     def __call__(
         self, model: Any, before: Tensor, after: Tensor, tokens: Tensor, batch: Batch, labels: Labels | None
     ) -> dict[str, Tensor]:
-        """Return the losses and the measures of B pairs, as scalars by name.
+        """Return the losses and the measures of B pairs, as scalars by name; `model` is a Captioner.
 
-        model: a Captioner
         before, after: encodings of the images of each pair, (B, N, D)
         tokens: R reference captions of each pair, (B*R, L+1), with <START> and <END>, padded with NULL
-        batch, labels: batch that contains the pairs, and labels of the pairs
         """
         pairs, first, second = batch.pairs, before, after
         if self.both_ways:
@@ -201,13 +186,9 @@ class SelfCritical:
     def _loss(
         self, model: Captioner, before: Tensor, after: Tensor, words: Tensor, advantage: Tensor
     ) -> Tensor:
-        """Return the policy loss: the sum of -(reward - baseline) * log p(caption) over all samples.
+        """Return the sum of -advantage * log p(caption), advantage (B, K) = reward - baseline.
 
-        words: token ids of the samples, K captions for each of B pairs
-        advantage: reward - baseline of each sample, (B, K)
-
-        A pair whose advantages are all 0 has no gradient, so log p is not computed for it. If all pairs are
-        of this kind, log p is computed for one of them, because the loss must depend on the weights.
+        Without an advantage, log p is computed of one pair only, because the loss must depend on the weights.
         """
         chosen = advantage.any(1)
         chosen[0] |= ~chosen.any()
@@ -216,22 +197,13 @@ class SelfCritical:
         return -(advantage[chosen].flatten() * log_p).sum()
 
     def _rewards(self, pairs: Sequence[Pair], captions: Sequence[str], samples: int) -> Tensor:
-        """Return the rewards of captions, (pairs, samples).
-
-        Each pair has `samples` consecutive captions in `captions`.
-        """
         repeated = [pair for pair in pairs for _ in range(samples)]
         return torch.tensor(self.reward(repeated, captions)).view(len(pairs), samples)
 
     def _baseline(
         self, model: Captioner, difference: Difference, pairs: Sequence[Pair], rewards: Tensor
     ) -> Tensor:
-        """Return the baseline b, the number that is subtracted from the reward of each sample.
-
-        With `baseline: mean`, each sample has its own baseline, (B, K): the mean reward of the pair's other
-        samples. With `baseline: greedy`, each pair has one baseline, (B, 1): the reward of its greedy
-        caption.
-        """
+        """Return each sample's mean reward of the pair's others, (B, K), or the greedy caption's, (B, 1)."""
         if self.baseline == "mean":
             return (rewards.sum(1, keepdim=True) - rewards) / (self.samples - 1)
         captions = [self.vocabulary.decode(row) for row in greedy(model, difference).tolist()]
@@ -251,10 +223,7 @@ def some_exchanged(
 
 
 def log_probabilities(model: Captioner, difference: Difference, words: Tensor) -> Tensor:
-    """Return log p(c | x), (B*K,), of the captions `words`, (B*K, L), which have no <START>.
-
-    The K captions of a pair are consecutive. `difference` describes the B pairs.
-    """
+    """Return log p(c | x), (B*K,), of captions without <START>, (B*K, L), consecutive for a pair."""
     tokens = torch.nn.functional.pad(words, (1, 0), value=START)
     logits = model.word_logits(tokens, difference)
     logits[:, :, list(model.never)] = -torch.inf

@@ -17,11 +17,10 @@ def cores() -> int:
 
 
 def pool(count: int) -> ProcessPoolExecutor:
-    """Return a pool of `count` worker processes, each with one thread. The workers end with this process.
+    """Return a pool of `count` worker processes, each with one thread, which end with this process.
 
-    Arguments and results are pickled. A worker imports the modules of its functions, but not the main
-    program, because that would load torch. If a worker is killed, all workers end, and the pool's results
-    raise BrokenProcessPool.
+    A worker imports the modules of its functions, but not the main program, because that would load torch. If
+    a worker is killed, all workers end, and the pool's results raise BrokenProcessPool.
     """
     workers = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), initializer=_prepare_worker)
     program = sys.modules["__main__"]

@@ -38,21 +38,13 @@ class Published:
 
     @cached_property
     def splits(self) -> dict[str, list[Pair]]:
-        """Dictionary: name of a split in other tools, such as "validation" -> pairs of the split.
-
-        Splits without pairs are left out.
-        """
+        """Pairs by the split's name in other tools, such as "validation", without empty splits."""
         splits = {FOLDERS[split]: of_split(self.pairs, split) for split in SPLITS}
         return {name: pairs for name, pairs in splits.items() if pairs}
 
 
 def load(name: str) -> Published:
-    """Load a prepared dataset of the repository in the current folder.
-
-    Raises InputError if the dataset's licence does not allow copies, if the dataset is not prepared, if its
-    annotation files changed since, or if its images were rendered with other settings than those in
-    params.yaml.
-    """
+    """Load a prepared dataset of the current folder whose licence allows copies, and which is up to date."""
     all_settings = params.load()
     settings = all_settings.of(name).prepare
     rendered = name in all_settings.tabletop.viewpoint

@@ -108,12 +108,10 @@ class Said:
 
     @property
     def subject(self) -> str:
-        """The noun phrase of the subject with its place."""
         return f"{self.phrase} that is {self.relation} {self.landmark}" if self.relation else self.phrase
 
     @property
     def text(self) -> str:
-        """The caption."""
         return " ".join(filter(None, (self.subject, self.verb, self.value)))
 
 
@@ -132,7 +130,6 @@ class Source:
     random: random.Random
 
     def shuffled(self, values: Sequence[str]) -> list[str]:
-        """Return the values in random order."""
         return self.random.sample([*values], len(values))
 
 
@@ -182,7 +179,6 @@ def attribute_edit(name: str) -> Edit:
 
 
 def missed(source: Source, said: Said) -> Iterator[str]:
-    """Say that nothing changed."""
     yield from source.shuffled(words.NO_CHANGE)
 
 
@@ -281,7 +277,6 @@ def not_denied(source: Source, said: Said) -> Iterator[str]:
 
 
 def same(source: Source, said: Said) -> Iterator[str]:
-    """Change nothing."""
     yield source.caption
 
 
@@ -328,17 +323,14 @@ def written(source: Source, said: Said) -> Iterator[str]:
 
 
 def introduced(source: Source, said: Said) -> Iterator[str]:
-    """Put an introduction before the caption, as language models do."""
     yield INTRODUCTION.format(source.caption)
 
 
 def nothing_else(source: Source, said: Said) -> Iterator[str]:
-    """Add the true sentence that nothing else has changed."""
     yield NOTHING_ELSE.format(source.caption)
 
 
 def another_reference(source: Source, said: Said) -> Iterator[str]:
-    """Take another reference of the pair."""
     yield from source.others[:1]
 
 
@@ -387,7 +379,7 @@ def _objects(pair: Pair) -> Sequence[Placed]:
 
 
 def _value(name: str, word: str) -> str | None:
-    """Return the value that a word names: "sphere" for "ball"; None for "thing", which names none."""
+    """Return the value that a word names: "sphere" for "ball"; None for "thing"."""
     return MEANINGS[name].get(word)
 
 

@@ -35,10 +35,7 @@ class Task(Protocol):
     def folder(self) -> Path: ...
 
     def begin(self, running: Collection["Task"]) -> str | None:
-        """Make the task's folder, and return the command of its job.
-
-        Return None if this task must wait for a task in `running`.
-        """
+        """Make the task's folder and return its job's command; None: it must wait for a task in `running`."""
 
     def finish(self) -> None:
         """Store the results of the job, which ended without error, and remove the task's folder."""

@@ -28,10 +28,7 @@ def render(
     look: Look = STUDIO,
     effects: Effects = NONE,
 ) -> np.ndarray:
-    """Return a rendered sRGB image (height, width, 3) uint8.
-
-    `solids`: (n, 10), see geometry.py. `lights`: the positions of the key, fill and back light.
-    """
+    """Return a rendered sRGB image, (height, width, 3) uint8; `lights`: key, fill and back light."""
     solids, masks, position, axes = _seen(solids, camera, width, height)
     lamps = lamp_table(lights, look)
     tiles = -(-width // raytracer.TILE) * -(-height // raytracer.TILE)

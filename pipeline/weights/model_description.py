@@ -57,10 +57,7 @@ class Trained:
             raise InputError(f"{name} is not the vocabulary that the weights belong to; {BELONGS}")
 
     def check_store(self, store: FeatureStore) -> None:
-        """Raise InputError if the weights do not fit the store.
-
-        They fit the store used in training, and stores of other images with equal settings of the features.
-        """
+        """Raise InputError if the store is not of the training's images or features' settings."""
         hashes, name = store.hashes, store.location.name
         if store.shape != self.shape:
             raise InputError(
@@ -76,10 +73,7 @@ class Trained:
 
 
 def hash_of(record: dict[str, Any]) -> str:
-    """Return the hash of `record`, the content of model.yaml.
-
-    The key `hashes.model`, which stores this hash, is left out.
-    """
+    """Return the hash of model.yaml's content without `hashes.model`, which stores this hash."""
     hashes = {part: value for part, value in record["hashes"].items() if part != "model"}
     text = json.dumps(record | {"hashes": hashes}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()

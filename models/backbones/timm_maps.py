@@ -85,5 +85,4 @@ def _drop_later_blocks(network: Any) -> None:
 
 
 def spellings(name: str) -> Iterator[str]:
-    """Yield the names that `cut` may give to timm's tensor: "stages.0.weight" -> "inner.stages_0.weight"."""
     yield from (name, f"inner.{name}", f"inner.model.{name}", f"inner.{name.replace('.', '_', 1)}")

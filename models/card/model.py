@@ -124,11 +124,7 @@ class Distilling(nn.Module):
         return x[:, :1], x[:, 1:]
 
     def shared(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor]]:
-        """Return the content that each image shares, (B, N, D) each, and the after image's queries and keys.
-
-        With common_exchange "sequential", the after image attends to what the before image shares, not to its
-        cells.
-        """
+        """Return what each image shares with the other, (B, N, D) each, and the after image's attention."""
         block, attention = self.common_block, self.common_block.attention
         b = block.rest(before, attention(before, after))
         queries = attention.queries(after)  # (B, h, N, d)

@@ -27,7 +27,6 @@ ENCODER = r"^(encoding|difference\.inter)\."  # tensors that `frozen: encoder` f
 
 
 def encoder_prefixes(prefix: str) -> dict[str, str]:
-    """Return our encoder's prefixes of tensor names -> prefixes in CLIP's file."""
     return {f"{prefix}{part}.": f"{part}." for part in ("patches", "blocks", "project")}
 
 

@@ -49,7 +49,6 @@ class MultiHeadAttention(nn.Module):
     def attend(
         self, q: Tensor, k: Tensor, v: Tensor, causal: bool = False, real: Tensor | None = None
     ) -> Tensor:
-        """Apply attention and W^O to the heads' q, k and v (see `weighed`); return (B, L, D)."""
         return self.output(self.weighed(q, k, v, causal, real))
 
     def weighed(
@@ -96,7 +95,6 @@ def attended(q: Tensor, k: Tensor, v: Tensor, causal: bool, real: Tensor | None,
 
 
 def jointly(x: Tensor, *maps: nn.Linear) -> tuple[Tensor, ...]:
-    """Apply several linear maps to x, (..., D): by one matrix product on a GPU, one by one on a CPU."""
     # on a CPU the copies around one product took 3 % of a training step
     return one_product(x, *maps) if x.is_cuda else tuple(map_(x) for map_ in maps)
 
@@ -158,10 +156,7 @@ def attention_weights(q: Tensor, k: Tensor, causal: bool = False, real: Tensor |
 
 
 def allowed(q: Tensor, k: Tensor, causal: bool, real: Tensor | None) -> Tensor:
-    """Return a mask, (L, M) or with `real` (B, 1, L, M), that is true where a query may attend to a key.
-
-    With `causal`, a query does not see later keys, where the last query is at the place of the last key.
-    """
+    """Return a mask of keys that a query may see, (L, M) or (B, 1, L, M); L and M end at one position."""
     L, M = q.shape[-2], k.shape[-2]
     mask = torch.ones(L, M, dtype=torch.bool, device=q.device)
     mask = mask.tril(M - L) if causal else mask

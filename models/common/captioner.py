@@ -248,10 +248,7 @@ def rows(record: Record, choose: Callable[[Tensor], Tensor]) -> Record:
 
 
 def caption_loss(words: Words, tokens: Tensor) -> Tensor:
-    """Return this process's share of L_cap, the mean cross-entropy per word of all processes (SCORER Eq. 12).
-
-    The id 0 in `tokens`, (B, L+1), is no target, also inside a caption.
-    """
+    """Return this process's share of L_cap (SCORER Eq. 12), the mean over words; 0 is no target anywhere."""
     logits = words.logits.to(torch.promote_types(words.logits.dtype, torch.float32)).flatten(0, 1)
     targets = tokens[:, 1:].flatten()
     summed = F.cross_entropy(logits, targets, ignore_index=NULL, reduction="sum")

@@ -51,11 +51,7 @@ class DecoderLayer(nn.Module):
     def forward(
         self, x: Tensor, memory: Tensor, keys: Tensor | None = None, words: RealWords = ALL_WORDS
     ) -> States:
-        """Apply the layer to all words at once; return the States.
-
-        x: words, (k*B, L, D), or (T, D) if `words` packs them; memory: (B, N, D)
-        keys: (k*B, L), true for the words that the self-attention may attend to; None: all words
-        """
+        """Apply the layer to words, (k*B, L, D) or packed (T, D); only `keys`, (k*B, L), are attended to."""
         self_attended = self.attend_words(x, keys, words)
         x = self.norms[0](x + self.dropout(self_attended))
         cross_attended = self.attend_memory(x, memory, words)

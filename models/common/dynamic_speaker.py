@@ -194,7 +194,6 @@ class DynamicSpeaker(nn.Module):
         return self.dropout(h), weights
 
     def maps(self, trace: Any, state: SpeakerState) -> Tensor:
-        """Return both images' attention, the same at all L words: trace (B, L, 3) -> (B, L, 2, N)."""
         return shares(state.maps)[:, None].expand(-1, trace.shape[1], -1, -1)
 
     def word_weights(self, trace: Tensor | None) -> Tensor | None:

@@ -52,9 +52,8 @@ class DualAttention(nn.Module):
 def attend_to_differences(cells: CellMap) -> None:
     """Make attention high where the images differ (not published).
 
-    Half of a cell's channels are ReLU(w x), the others ReLU(-w x), where x is the images' difference there,
-    so their mean, and with it the logit, grows with |x|. The group norm makes this relative to the other
-    cells.
+    A cell's channels are ReLU(w x) and ReLU(-w x), where x is the difference there, so their mean and the
+    logit grow with |x|, relative to that of other cells by the group norm.
     """
     image_weight, difference_weight = cells.embed.weight.flatten(1).chunk(2, 1)  # (M, K) each
     image_weight *= OUTPUT_SCALE

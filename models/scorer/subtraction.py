@@ -23,7 +23,6 @@ class Subtraction(nn.Module):
 
 
 def subtraction(sizes: Sizes, switches: Switches, *, dropout: float) -> Captioner:
-    """Build the model `subtraction` with SCORER's decoder; its only loss is the cross-entropy of captions."""
     return Captioner(sizes, Subtraction(sizes.width), {}, dropout, switches)
 
 

@@ -135,7 +135,6 @@ class Changed(nn.Module):
         self.disentangle = Disentangling(sizes.grid, sizes.width, sizes.heads, dropout)
 
     def forward(self, before: Tensor, after: Tensor) -> Difference:
-        """Return the Difference of cells, (B, N, A) each; `memory` is D, (B, N, A)."""
         return Difference(self.disentangle(before, after)[2], before, after)
 
 

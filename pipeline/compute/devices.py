@@ -49,7 +49,6 @@ def precision(name: str, device: torch.device) -> torch.dtype:
 
 
 def autocast(device: torch.device, dtype: torch.dtype) -> AbstractContextManager[object]:
-    """Return a context in which torch computes in `dtype`; for float32 the context changes nothing."""
     return torch.autocast(device.type, dtype=dtype, enabled=dtype != torch.float32)
 
 

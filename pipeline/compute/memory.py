@@ -72,11 +72,7 @@ def enough(batch: int, processes: int = 1) -> Iterator[None]:
 
 
 def keep_freed() -> bool:
-    """Make the C library keep freed memory for later use; return False if that is not possible.
-
-    glibc returns blocks above 32 MiB to the kernel, which clears the pages of new ones: two fifths of the
-    time of an extraction (benchmarks/README.md).
-    """
+    """Make the C library keep freed memory, whose clearing took 2/5 of an extraction, if possible."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, TypeError, AttributeError):  # not glibc, or not Linux

@@ -54,7 +54,6 @@ def fitted(statistics: np.ndarray) -> Appearance:
 
 
 def rounded(values: np.ndarray) -> list[float]:
-    """Return the values with four significant digits."""
     return [float(f"{value:.4g}") for value in values]
 
 

@@ -61,10 +61,7 @@ class Calibration(Strict):
         return (self.beam, self.length_penalty) == (beam, length_penalty)
 
     def chances(self, signals: np.ndarray, reports_change: np.ndarray, distances: np.ndarray) -> np.ndarray:
-        """Return the probability that each pair is familiar and its caption correct: (P,).
-
-        `signals` are (P, S), and `distances` (P, 3), which are not used without a Familiarity.
-        """
+        """Return the probabilities, (P,), of familiar pairs, by distances (P, 3), with correct captions."""
         correct_if_familiar = self.probability(signals, reports_change)
         if self.familiarity is None:
             return correct_if_familiar

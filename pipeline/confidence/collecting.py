@@ -46,7 +46,6 @@ class Collected:
 
     @property
     def signals(self) -> np.ndarray:
-        """The S numbers by which each caption's probability is predicted (signals.py), (P, S)."""
         return np.stack([caption.numbers for caption in self.captions])
 
     @property
@@ -107,5 +106,4 @@ def familiar_with(pairs: Sequence[Pair], store: FeatureStore, statistics: np.nda
 
 
 def spaced(items: Sequence[Item], most: int) -> Sequence[Item]:
-    """Return at most `most` of the items, evenly spaced."""
     return items[:: max(1, -(-len(items) // most))]

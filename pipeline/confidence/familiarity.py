@@ -143,7 +143,6 @@ def with_thresholds(familiar: Familiarity, distances: np.ndarray) -> Familiarity
 
 
 def pooled(grids: Tensor) -> np.ndarray:
-    """Average each channel of B grids over the cells: (B, C, H, W) -> (B, C)."""
     return grids.float().mean((2, 3)).cpu().numpy()
 
 

@@ -71,7 +71,6 @@ class Signalled:
 
     @property
     def numbers(self) -> np.ndarray:
-        """Values of the signals, in the order of NAMES."""
         return np.array(astuple(self.signals), dtype=float)
 
 

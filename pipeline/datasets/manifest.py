@@ -37,7 +37,6 @@ class Manifest:
 
     @property
     def references(self) -> str:
-        """Name of the code that read the dataset, and the protocol if there is one, for files of scores."""
         return self.reader if self.protocol is None else f"{self.reader}, protocol {self.protocol}"
 
     def check_split(self, pairs: Sequence[Pair], split: str, path: str | Path) -> None:

@@ -35,7 +35,6 @@ class Negatives:
 
 
 def write_negatives(path: str | Path, records: Iterable[Negatives]) -> None:
-    """Write JSON lines, one per pair. No file is written if `records` raises an error."""
     write_json_lines(path, (asdict(record) for record in records))
 
 

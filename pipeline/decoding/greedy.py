@@ -82,7 +82,6 @@ class Greedy:
         return self
 
     def _choose(self, logits: Tensor) -> Tensor:
-        """Return the most likely next word of each caption: (captions, vocabulary) -> (captions,)."""
         return logits.argmax(-1)
 
     def _store_attention(self, step_attention: Tensor | None, rows: Tensor, position: int) -> None:

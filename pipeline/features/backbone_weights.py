@@ -34,7 +34,6 @@ def grid_shape(spec: Spec) -> tuple[int, int, int]:
 
 
 def input_shape(spec: Spec | PixelSpec) -> tuple[int, int, int]:
-    """Return (channels, height, width) of one image's features, or of its pixels."""
     return (3, spec.height, spec.width) if isinstance(spec, PixelSpec) else grid_shape(spec)
 
 

@@ -156,10 +156,7 @@ def _fill_shared(ranks: Ranks, make_writer: Callable[[], Writer], grids: Grids, 
 
 
 def extract(extractor: Extractor, ranks: Ranks, folder: Path) -> Writer:
-    """Extract all features into a store in a scratch folder, with the same bytes for any number of processes.
-
-    Complete shards in it are kept. The method `finish` of the returned writer must be called.
-    """
+    """Extract features into a store in `folder`, keeping its shards; the writer's `finish` completes it."""
     shape = grid_shape(extractor.spec)
     return _fill_shared(
         ranks, lambda: Writer(folder, len(extractor.images), shape), extractor.features, "extracting"
@@ -195,7 +192,6 @@ def attributes(extractor: Extractor, weights_id: str) -> dict[str, Any]:
 
 
 def imported_attributes(spec: Spec, weights_id: str, images: Sequence[Indexed]) -> dict[str, Any]:
-    """Return the attributes of imported features, whose network is unknown; see `take_over`."""
     return store_attributes(spec, images) | {"weights_id": weights_id, "precision": "float32"}
 
 

@@ -147,7 +147,6 @@ class FeatureStore:
 
     @property
     def dtype(self) -> np.dtype:
-        """Number type of the store: float16 for features, uint8 for pixels."""
         return np.dtype(self.array.dtype.numpy_dtype)
 
     def read(self, keys: Sequence[str]) -> np.ndarray:

@@ -62,7 +62,6 @@ def array_spec(location: Location) -> dict[str, Any]:
 
 
 def shared_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes that say how the features were made: all except LISTS."""
     return {name: value for name, value in attributes.items() if name not in LISTS}
 
 

@@ -124,5 +124,4 @@ def fit(features: Tensor, classes: Tensor, class_count: int) -> Tensor:
 
 
 def predict(weights: Tensor, features: Tensor) -> Tensor:
-    """Return the most likely class of each cell, (N,), from features (N, C) and the weights of `fit`."""
     return (features @ weights[:-1] + weights[-1]).argmax(1)

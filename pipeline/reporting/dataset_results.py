@@ -83,7 +83,6 @@ class Results:
 
     @property
     def metrics(self) -> dict[str, dict[str, Any]]:
-        """Model and seed of each run -> content of its metrics.json."""
         return {f"{run.model} {run.seed}": run.metrics for run in self.runs}
 
     @property
@@ -205,7 +204,6 @@ def check_alike(metrics: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def read_captions(path: Path, pairs: Sequence[Pair]) -> dict[str, str]:
-    """Read pair id -> caption from a captions.json, which must have a caption for each of `pairs`."""
     return _with_all_pairs(path, caption_files.read_results(path, REMEDY), pairs)
 
 

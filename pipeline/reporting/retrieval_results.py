@@ -100,5 +100,4 @@ def printed(figure: str, figures_of_seeds: Sequence[Mapping[str, float]]) -> str
 
 
 def factor(figure: str) -> int:
-    """Return 100 for R@k, a share that is printed in percent, and 1 for MdR and MnR, which are ranks."""
     return 100 if figure.startswith("R@") else 1

@@ -123,11 +123,7 @@ def agreement_of(
 
 
 def within_run(values: Array, true: Array) -> tuple[float, float]:
-    """Return the rank correlation of metric and truth, (captions,) each, and the area under the ROC curve.
-
-    The area is the share of pairs of a true and a false caption that the metric orders rightly. Undefined
-    results are NaN.
-    """
+    """Return metric and truth's rank correlation and area under the ROC curve, or NaN: (captions,) each."""
     ranks, preference = rankdata(values), area_under_roc(values, true)
     if not np.ptp(ranks) or preference is None:
         return np.nan, np.nan if preference is None else preference

@@ -27,5 +27,4 @@ def filled(page: Path, tables: Mapping[str, Table]) -> str:
 
 
 def blocks(text: str) -> list[str]:
-    """Return the tables with a complete block, from `<!-- table: NAME -->` to `<!-- end -->`, in order."""
     return [block["name"] for block in BLOCK.finditer(text)]

@@ -87,7 +87,6 @@ class Records:
         return str(self.runs["name"].iloc[0])
 
     def score(self, column: Column) -> MeanSd | None:
-        """Return the mean ± sd over all these runs of a score; None if a run lacks it."""
         return score(means(self.scores, ["group"]).iloc[0], column)
 
     def values(self, column: Column) -> list[float]:
@@ -209,5 +208,4 @@ def _fits(record: Record, test: Record) -> bool:
 
 
 def plain(value: object) -> str:
-    """Format a value as in YAML."""
     return str(value).lower() if isinstance(value, bool) else str(value)

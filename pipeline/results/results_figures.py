@@ -63,7 +63,6 @@ def _draw_seeds(datasets: Sequence[Sequence[Records]], axes: Axes) -> None:
 
 
 def of_bars(number: int) -> tuple[float, float]:
-    """Return the size of a diagram with `number` horizontal bars, in inches."""
     return WIDE[0], 1.2 + BAR * number
 
 

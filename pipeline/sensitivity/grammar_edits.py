@@ -103,7 +103,6 @@ class Said:
 
     @property
     def phrase(self) -> str:
-        """The noun phrase of the subject, without its place: "the small red ball"."""
         return " ".join(filter(None, ("the", self.size, self.color, self.material, self.shape)))
 
     @property
@@ -244,7 +243,6 @@ def exchanged_images(source: Source, said: Said) -> Iterator[str]:
 
 
 def cut_off(source: Source, said: Said) -> Iterator[str]:
-    """End before the verb, as a caption that a limit of words cuts off."""
     yield said.subject
 
 
@@ -258,7 +256,6 @@ def second_change(source: Source, said: Said) -> Iterator[str]:
 
 
 def from_elsewhere(source: Source, said: Said) -> Iterator[str]:
-    """Take a caption of another pair with the same kind of change."""
     yield from source.shuffled(source.elsewhere[:50])
 
 
@@ -318,7 +315,6 @@ def word_order(source: Source, said: Said) -> Iterator[str]:
 
 
 def written(source: Source, said: Said) -> Iterator[str]:
-    """Begin with a capital letter and end with a full stop."""
     yield f"{source.caption[:1].upper()}{source.caption[1:]}."
 
 
@@ -335,7 +331,6 @@ def another_reference(source: Source, said: Said) -> Iterator[str]:
 
 
 def other_sentence(source: Source, said: Said) -> Iterator[str]:
-    """Say that nothing changed in a form that the grammar lacks."""
     yield from source.shuffled(PARAPHRASES[NO_CHANGE])
 
 

@@ -66,7 +66,6 @@ class Share:
 
     @property
     def interval(self) -> str:
-        """Bounds of the interval in percent."""
         return f"({100 * self.low:.0f} to {100 * self.high:.0f})"
 
 

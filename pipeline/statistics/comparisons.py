@@ -132,7 +132,6 @@ def _corrected(
 
 
 def signed(difference: float) -> str:
-    """Format 100 times a difference with its sign (− for minus); 0.0 has no sign."""
     return f"{100 * difference:+.1f}".replace("-", "−").replace("+0.0", "0.0").replace("−0.0", "0.0")
 
 

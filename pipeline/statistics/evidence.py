@@ -20,10 +20,7 @@ MILLION = 1e6
 
 
 def bleu_4(sums: Array) -> Array:
-    """Return BLEU-4, (...), from sums, (..., 10).
-
-    The 10 sums are matched n-grams (4), all n-grams (4), and the words of captions and of references.
-    """
+    """Return BLEU-4 from sums, (..., 10): matched n-grams (4), n-grams (4), words and reference words."""
     rows = sums.reshape(-1, sums.shape[-1])
     return np.array([bleu(counts)[3] for counts in rows]).reshape(sums.shape[:-1])
 
@@ -38,7 +35,6 @@ NOT_MEANS: dict[str, Callable[[Array], Array]] = {named.BLEU_4: bleu_4, named.ME
 
 
 def summed(metric: str) -> Callable[[Array], Array]:
-    """Return the function from sums (..., numbers) to the metric (...,), a fraction; NaN for no pair."""
     return NOT_MEANS.get(metric, mean)
 
 

@@ -45,12 +45,10 @@ class Run:
 
     @property
     def folder(self) -> Path:
-        """Folder in which a study keeps the scores of this run."""
         return FINISHED / self.key
 
     @property
     def scores_folder(self) -> Path:
-        """Folder, in the workspace, into which the stage `score` writes."""
         return Path("results/runs", self.dataset, self.model, str(self.seed))
 
     def source(self, name: str) -> Path:

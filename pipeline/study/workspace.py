@@ -93,7 +93,6 @@ def opened(root: Path, dataset: str, inputs: Sequence[str]) -> Iterator[Base]:
 
 
 def workspaces(runs: Iterable[Run], root: Path) -> list[Path]:
-    """Return the paths of these runs' workspaces, which may not exist."""
     return [root.resolve() / FOLDER / RUNS / run.key for run in runs]
 
 

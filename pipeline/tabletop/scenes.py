@@ -36,7 +36,6 @@ class SceneObject(Placed):
         return self.size, self.color, self.material, self.shape
 
     def half_height(self, look: Look = STUDIO) -> float:
-        """Return the height of the centre above the table: the radius, or half of a cube's side."""
         return RADII[self.size] / (look.cube if self.shape == "cube" else 1.0)
 
 

@@ -72,7 +72,6 @@ _PLAIN = re.compile(r"[A-Za-z]+ [A-Za-z][A-Za-z ,.;'-]*")  # captions that need 
 
 
 def normalised(text: str) -> str:
-    """Return the text in Unicode's form NFC, in which a letter with an accent has only one form."""
     return unicodedata.normalize("NFC", text)
 
 

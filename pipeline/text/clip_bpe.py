@@ -74,7 +74,6 @@ class Bpe:
         return [token.id for piece in pieces for token in self.model.tokenize(piece)]
 
     def ends_piece(self, token: int) -> bool:
-        """Return True if the token ends a word, a number or punctuation."""
         return self.names[token].endswith(LAST)
 
     def text(self, tokens: list[int]) -> str:
@@ -85,5 +84,4 @@ class Bpe:
 
 @lru_cache
 def bpe() -> Bpe:
-    """Return the shared instance of Bpe. It is built only once, because this is slow."""
     return Bpe()

@@ -96,7 +96,6 @@ class ClipVocabulary:
         return len(bpe())
 
     def encode(self, caption: str) -> list[int]:
-        """Return at most `longest` token ids, from <START> to <END>."""
         return [START, *map(exchanged, bpe().encode(caption)[: self.longest - self.marks]), END]
 
     def pieces(self, tokens: Sequence[int]) -> list[tuple[str, int]]:
@@ -109,7 +108,6 @@ class ClipVocabulary:
         return [(bpe().text(piece), len(piece)) for piece in pieces if piece]
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """Return a caption's pieces (words, digits and punctuation), separated by spaces."""
         return " ".join(piece for piece, _ in self.pieces(tokens))
 
 

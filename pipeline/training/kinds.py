@@ -18,7 +18,6 @@ UNKNOWN = -1
 
 
 def number_of(pair: Pair) -> int:
-    """Return the number in KINDS of the kind that the dataset states, or UNKNOWN."""
     return KINDS.index(pair.change_type) if pair.change_type in KINDS else UNKNOWN
 
 

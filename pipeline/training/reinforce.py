@@ -140,7 +140,6 @@ class SelfCritical:
         self.both_ways: bool = settings["both_ways"]
 
     def names(self, model: Trainable) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the names of the losses, which are minimised, and of the measures, which are recorded."""
         return (POLICY, *(model.terms if self.supervised else ())), MEASURES
 
     def __call__(

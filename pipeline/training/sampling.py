@@ -98,11 +98,9 @@ class Draws:
         raise NotImplementedError
 
     def moves(self, iteration: int, scenes: Sequence[Scene]) -> dict[str, Moved]:
-        """Return scene id -> augmentation; an empty dictionary if the phase has no augmentation."""
         return {}
 
     def task(self, iteration: int) -> str:
-        """Return the iteration's task, or "" if the phase has only one."""
         return ""
 
     def wordless(self, iteration: int) -> Batch | None:

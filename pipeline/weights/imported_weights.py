@@ -62,12 +62,10 @@ def folder_of(dataset: str, model: str, seed: int, stage: str) -> Path:
 
 
 def find(run: Path | None, stage: str) -> Path | None:
-    """Return the folder of a stage's imported weights in the run's folder, or None if there are none."""
     return run / FOLDERS[stage] if run and (run / FOLDERS[stage]).is_dir() else None
 
 
 def hashes(run: Path | None) -> dict[str, str]:
-    """Return stage -> hash of the imported weights in the run's folder; None: no folder."""
     return {stage: _hash(folder / WEIGHTS) for stage in FOLDERS if (folder := find(run, stage))}
 
 

@@ -42,7 +42,6 @@ class Trained:
 
     @property
     def run(self) -> str:
-        """Name of the run, DATASET/MODEL/SEED."""
         return f"{self.recipe.dataset}/{self.recipe.model}/{self.seed}"
 
     def check_vocabulary(self, vocabulary: Vocabulary, name: str | Path = "the vocabulary") -> None:

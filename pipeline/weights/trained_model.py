@@ -89,7 +89,6 @@ def continue_from(model: Trainable, folder: Path, vocabulary: Vocabulary) -> Non
 
 
 def hash_of_start(folder: Path) -> str:
-    """Return the hash of the trained weights in `folder`, from which a training starts."""
     return file_hash(weights_file(folder), START)
 
 

@@ -159,7 +159,7 @@ class Captioner(Trainable):
         return self.decoder(tokens, difference).logits.float()
 
     def padded(self, tokens: Tensor) -> Tensor:
-        """Add padding to the captions, (B, L+1), so far as the decoder reads it.
+        """Add as much padding to the captions, (B, L+1), as the decoder reads.
 
         reads "words": none; the input ends with the last word of the longest caption in `tokens`
         reads "end": one, if there is room; the longest caption's input then also contains <END>

@@ -114,7 +114,7 @@ def all_places(encoding: ImageEncoder) -> Tensor:
 
 
 def last_map(encoding: ImageEncoder) -> Tensor:
-    """Return the weights of the patches' convolution, (D, inputs), as a view: its changes change them."""
+    """Return the patches' convolution as a matrix, (D, inputs): a view, so writing to it sets the weights."""
     return next(encoding.patches.project.parameters()).flatten(1)
 
 

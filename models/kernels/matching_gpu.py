@@ -29,8 +29,8 @@ def locate(queries: Tensor, keys: Tensor) -> tuple[Tensor]:
 def spread(grad: Tensor, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
     """Return the gradients of queries, (B, h, N, d), and keys, (A, h, M, d), from `grad`, (B, A, h).
 
-    On a tie the token with the lowest index gets the gradient. Sums are float32. The gradient of a pair of
-    images is skipped if it is at most NEGLIGIBLE times the largest gradient of each image's pairs.
+    On a tie the token with the lowest index gets the gradient. Sums are float32. The gradient of a pair is
+    skipped if, for both images, it is at most NEGLIGIBLE times the largest gradient of the image's pairs.
     """
     grad = grad.float()
     by_row, by_column = _listed(grad), _listed(grad.transpose(0, 1))

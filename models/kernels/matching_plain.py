@@ -26,7 +26,7 @@ def _locate(e: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def first_greatest(e: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-    """Return the maxima along a negative `dim`, and their first indices (torch's `max`: any indices)."""
+    """Return the maxima along a negative `dim`, and their lowest indices, int16; torch promises any index."""
     best = e.amax(dim, keepdim=True)  # NaN if there is a NaN
     size = e.shape[dim]
     places = torch.arange(size, dtype=torch.int16, device=e.device).view(-1, *[1] * (-dim - 1))

@@ -61,7 +61,7 @@ class Calibration(Strict):
         return (self.beam, self.length_penalty) == (beam, length_penalty)
 
     def chances(self, signals: np.ndarray, reports_change: np.ndarray, distances: np.ndarray) -> np.ndarray:
-        """Return the probabilities, (P,), of familiar pairs, by distances (P, 3), with correct captions."""
+        """Return the probability of a familiar pair with a correct caption, (P,); `distances` are (P, 3)."""
         correct_if_familiar = self.probability(signals, reports_change)
         if self.familiarity is None:
             return correct_if_familiar

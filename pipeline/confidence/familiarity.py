@@ -84,7 +84,7 @@ class Familiarity(Strict):
         return np.stack([unlike, appearances, scenes_apart(before, after)], 1)
 
     def reason(self, distances: np.ndarray) -> str | None:
-        """Return why a pair with these DISTANCES is refused, or None: a distance is above its threshold."""
+        """Return why a pair with these DISTANCES is refused (one is above its threshold), or None."""
         unlike, appearance_distance, scenes = distances
         # NaN is refused, too
         if not (unlike <= self.unlike and appearance_distance <= self.appearance):
@@ -92,7 +92,7 @@ class Familiarity(Strict):
         return None if scenes <= self.scenes else OTHER_SCENE
 
     def probability(self, distances: np.ndarray) -> np.ndarray:
-        """Return each pair's probability to be familiar, (B, 3) -> (B,), if the share FAMILIAR is."""
+        """Return each pair's probability of being familiar, (B, 3) -> (B,); a priori it is FAMILIAR."""
         return expit(self.fall.shift - self.fall.slope * self._relative(distances[:, 1]))
 
     def with_fall(self, familiar: np.ndarray, foreign: np.ndarray) -> "Familiarity":
@@ -137,7 +137,7 @@ def fitted(channels: np.ndarray, statistics: np.ndarray) -> Familiarity:
 
 
 def with_thresholds(familiar: Familiarity, distances: np.ndarray) -> Familiarity:
-    """Return a copy whose thresholds refuse at most the share REFUSED of distances, (B, 3), each."""
+    """Return a copy whose thresholds each refuse at most the share REFUSED of the distances, (B, 3)."""
     thresholds = MARGINS * np.quantile(distances, 1 - REFUSED, axis=0, method="higher")
     return familiar.model_copy(update=dict(zip(DISTANCES, thresholds.tolist(), strict=True)))
 

@@ -35,7 +35,7 @@ def at_coverage(confidence: np.ndarray, correct: np.ndarray, coverage: float) ->
 
 
 def risk_coverage(confidence: np.ndarray, correct: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the share kept (coverage), and wrong captions in it (risk), for 1 to P kept captions."""
+    """Return coverage (share kept) and risk (share wrong of these) for 1 to P kept captions, (P,) each."""
     wrong = ~correct[np.argsort(-confidence, kind="stable")]
     counts = np.arange(1, len(wrong) + 1)
     return counts / len(wrong), wrong.cumsum() / counts

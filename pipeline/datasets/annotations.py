@@ -55,7 +55,7 @@ def scenes_by_images(pairs: list[Pair]) -> list[Pair]:
 
 
 def connected(groups: Iterable[Sequence[Hashable]]) -> list[int]:
-    """Return for each group the index of the first group in its connected component (shared members)."""
+    """Return for each group the first group (its index) that it is connected to by shared members."""
     numbers: dict[Hashable, int] = {}
     numbered = [[numbers.setdefault(member, len(numbers)) for member in group] for group in groups]
     edges = np.array([(group[0], item) for group in numbered for item in group], dtype=int).reshape(-1, 2).T

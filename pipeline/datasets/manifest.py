@@ -99,7 +99,7 @@ def check_files(path: Path, manifest: Manifest, pairs: str | Path, index: str | 
 
 
 def check_images(pairs: str | Path, name: str, identity: str | None) -> None:
-    """Raise InputError if the feature store `name` was made from other images; None: unknown images."""
+    """Raise InputError if the feature store `name` was made from other images; `identity` may be None."""
     if not (path := path_of(pairs)) or identity is None:
         return
     if read(path).hashes.get(IMAGES, identity) != identity:

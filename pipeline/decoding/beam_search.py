@@ -146,7 +146,7 @@ class Beam:
             attention.copy_(attention[rows])
 
     def _end_captions(self, word: Tensor, position: int) -> None:
-        """Update the best captions by those that the words, (unsettled, k), end, and remove these."""
+        """Remove captions that end with their newest word, (unsettled, k), and update the best ones."""
         unsettled, pairs = len(word), self.order[: len(word)]
         at_limit = position == self.longest - 1  # all captions are cut here
         ended = torch.isin(word, self.ends) | at_limit

@@ -62,7 +62,7 @@ def images(source: FeatureStore | Resident, keys: Sequence[str]) -> Tensor:
 def feature_source(
     store: FeatureStore, keys: Sequence[str], cache: str, device: torch.device, ranks: Ranks = ALONE
 ) -> FeatureStore | Resident:
-    """Return what training reads features from: the store, or for train.cache a copy in memory."""
+    """Return the store, or for train.cache "ram" or "device" a copy of these features in memory."""
     memory_device = {"none": None, "ram": torch.device("cpu"), "device": device}[cache]
     return store if memory_device is None else Resident(store, keys, memory_device, ranks)
 

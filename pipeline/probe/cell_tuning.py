@@ -144,7 +144,7 @@ def augmented(image: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def compact(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return weights with matrices and kernels in float16, but not small variances, which it cannot hold."""
+    """Return weights with matrices and kernels in float16; small variances need float32."""
     return {
         name: (tensor.half() if tensor.dim() > 1 else tensor).contiguous() for name, tensor in weights.items()
     }

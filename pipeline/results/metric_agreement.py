@@ -123,7 +123,7 @@ def agreement_of(
 
 
 def within_run(values: Array, true: Array) -> tuple[float, float]:
-    """Return metric and truth's rank correlation and area under the ROC curve, or NaN: (captions,) each."""
+    """Return rank correlation and area under the ROC curve of metric and truth, (captions,) each, or NaN."""
     ranks, preference = rankdata(values), area_under_roc(values, true)
     if not np.ptp(ranks) or preference is None:
         return np.nan, np.nan if preference is None else preference

@@ -221,7 +221,7 @@ def identity(described: Record) -> str:
 
 
 def described(pairs: Sequence[Pair]) -> Record:
-    """Return the pairs.json of these test pairs; `captions` are their references by `caption_positions`."""
+    """Return the pairs.json of these test pairs; `captions` are first references, by `caption_positions`."""
     positions = {pair.pair_id: position for position, pair in enumerate(pairs)}
     members = {name: [positions[pair_id] for pair_id in ids] for name, ids in subsets(pairs).items()}
     overlaps = [pair.viewpoint_iou for pair in pairs]
@@ -280,7 +280,7 @@ def read_scored_pairs(path: Path) -> DataFrame:
 
 
 def read_pairs_file(path: Path) -> Record:
-    """Return a pairs.json with the keys of PairsFile, whose subsets and scenes are complete."""
+    """Return a pairs.json as a dictionary with the keys of PairsFile, after checking it."""
     pairs = read_record(path, PairsFile, REMEDY, "ignore")
     if len(pairs.scenes) != len(pairs.pairs):
         raise InputError(f"{path}: {len(pairs.pairs)} pairs have {len(pairs.scenes)} scenes; {REMEDY}")

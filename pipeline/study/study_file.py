@@ -124,9 +124,10 @@ def changes(tree: Tree, row: Row, dataset: str) -> Tree:
 
 
 def _variant_switches(tree: Tree, row: Row, dataset: str, changed: Tree) -> Tree:
-    """Return the switches of the variant, after `changed`, and of the dataset's own settings.
+    """Return the default switches of the row's model: its variant's, then the dataset's own settings.
 
-    Switches that `model.NAME.switches` in params.yaml sets are not considered. {} if the model is unknown.
+    A switch that `model.NAME.switches` in params.yaml sets has no default. `changed` may select another
+    variant. The result is {} if the model is unknown.
     """
     if row.model not in tree["model"] or (entry := models.MODELS.get(row.model)) is None:
         return {}  # Params and the recipe report an unknown model

@@ -81,7 +81,7 @@ def _placed(objects: tuple[SceneObject, ...]) -> tuple[Placed, ...]:
 
 
 def clear(item: SceneObject, others: tuple[SceneObject, ...], view: View) -> bool:
-    """Return True if circles are GAP apart, and centres AXIS_GAP along left/right and front/behind."""
+    """Return True if an object's circle is GAP from all others, and its centre AXIS_GAP along both axes."""
     return all(
         math.hypot(item.x - other.x, item.y - other.y) >= RADII[item.size] + RADII[other.size] + GAP
         and min(map(abs, offsets(item, other, view.camera))) >= AXIS_GAP

@@ -46,7 +46,7 @@ Reward = Callable[[Sequence[Pair], Sequence[str]], list[float]]
 def truth(
     pairs: Sequence[Pair], captions: Sequence[str], partial_credit: float, false_alarm: float
 ) -> list[float]:
-    """Return 1 for a true caption, `partial_credit` ** n for n faults, and 1 - `false_alarm` if unchanged.
+    """Return 1 for true captions, else `partial_credit` ** n (n faults) or, if unchanged, 1 - `false_alarm`.
 
     The faults are different false parts, such as the colour or the kind of change (scoring.truth.FAULTS).
     """

@@ -56,7 +56,7 @@ class Trained:
             raise InputError(f"{name} is not the vocabulary that the weights belong to; {BELONGS}")
 
     def check_store(self, store: FeatureStore) -> None:
-        """Raise InputError if the store is not of the training's images or features' settings."""
+        """Raise InputError unless the store has the training's images, or equal settings of features."""
         hashes, name = store.hashes, store.location.name
         if store.shape != self.shape:
             raise InputError(

@@ -129,7 +129,6 @@ class Patches(nn.Module):
 
 
 def cast_like(x: Tensor, other: Tensor) -> Tensor:
-    """Convert x to float16 if `other` is, as it is after `halve` (model.py)."""
     return x.half() if other.dtype == torch.float16 else x
 
 
@@ -159,7 +158,6 @@ class ImageEncoder(nn.Module):
 
 
 def numbered(sizes: ClipSizes, numbers: range) -> Any:
-    """Build a CLIP block for each number, its index in CLIP's whole image encoder and its key as a string."""
     return nn.ModuleDict({str(number): clip_block(sizes.width, sizes.heads) for number in numbers})
 
 

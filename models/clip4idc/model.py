@@ -102,7 +102,6 @@ class Retrieval(ClipModel, Retrieves):
         return (joint[:, 0] + joint[:, before.shape[1]]).float() / 2
 
     def sentences(self, tokens: Tensor) -> Tensor:
-        """Return the text encoder's output at <END>, not normalised: (B, L) -> (B, E)."""
         return self.text(tokens).float()
 
     def losses_of(

@@ -122,7 +122,6 @@ class Captioner(Trainable):
         return self.difference(before, after)
 
     def losses(self, before: Tensor, after: Tensor, tokens: Tensor) -> dict[str, Tensor]:
-        """Return the loss terms for feature grids, (B, C, H, W) each, and padded captions, (B, L+1)."""
         return self.losses_of(self.encoding(before), self.encoding(after), tokens)
 
     def losses_of(

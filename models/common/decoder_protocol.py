@@ -158,7 +158,6 @@ class Exchange:
         rows[self.ended_rows] = rows[self.unfinished_rows]
 
     def apply(self, rows: Tensor) -> None:
-        """Exchange the ended rows among the first n with the unfinished rows behind them, in place."""
         rows[self.ended_rows], rows[self.unfinished_rows] = rows[self.unfinished_rows], rows[self.ended_rows]
 
     def remaining(self, rows: Tensor) -> Tensor:

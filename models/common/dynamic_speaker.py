@@ -173,7 +173,7 @@ class DynamicSpeaker(nn.Module):
         return SpeakerState(memory, gates, (zero, zero), (zero, zero), difference.maps, beam)
 
     def step(self, tokens: Tensor, position: int, state: SpeakerState) -> NextWord:
-        """Predict the next word after `tokens`, (R,); the trace, (R, 3), is for `word_weights`."""
+        """Predict the next word after `tokens`, (R,), and weigh before, difference and after, (R, 3)."""
         hidden, weights = self._advance(tokens, state)
         return NextWord(self.vocabulary(hidden), weights)
 
@@ -197,7 +197,6 @@ class DynamicSpeaker(nn.Module):
         return shares(state.maps)[:, None].expand(-1, trace.shape[1], -1, -1)
 
     def word_weights(self, trace: Tensor | None) -> Tensor | None:
-        """Return the weights of before image, difference and after image at each word, (B, L, 3)."""
         return trace
 
 

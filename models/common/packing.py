@@ -35,7 +35,6 @@ class RealWords:
         self.read, self.indices = read, None if read is None else read.flatten().nonzero()[:, 0]
 
     def pack(self, x: Tensor) -> Tensor:
-        """Return the values at positions with a word: (k*B, L, D) -> (T, D)."""
         return x if self.indices is None else x.flatten(0, 1).index_select(0, self.indices)
 
     def unpack(self, x: Tensor) -> Tensor:

@@ -173,7 +173,6 @@ def build(
 def no_pretraining(
     sizes: PclSizes, switches: PclSwitches, *, dropout: float, masked_words_captioning: float, coef_lr: float
 ) -> Captioner:
-    """Build the captioner for training without pretraining (Table 3)."""
     return MaskedCaptioner(sizes, switches, dropout, masked_words_captioning, coef_lr)
 
 

@@ -196,7 +196,6 @@ class Network(nn.Module):
             attend_to_changes(self.cross.blocks[0].attention, size_direction, side)
 
     def mark(self, row: int, kind: int) -> Tensor:
-        """Return the embedding of a special token, (1, 1, D): `row` of the words plus `kind` of the types."""
         return (self.words.weight[row] + self.types.weight[kind])[None, None]
 
     def image(self, cells: Tensor, side: int) -> Tensor:
@@ -224,7 +223,6 @@ class Network(nn.Module):
         return self.pair(x) if self.compares else x
 
     def forward(self, before: Tensor, after: Tensor) -> Difference:
-        """Return the Difference of the cells of both images, (B, N, C); `memory` is V~, (B, 2(N+1), D)."""
         return Difference(self.paired(self.singles(before, after)), before, after)
 
     def alone(self, cells: Tensor) -> Tensor:

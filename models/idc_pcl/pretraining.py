@@ -81,7 +81,6 @@ class CellHead(nn.Module):
         self.bias = nn.Parameter(torch.zeros(sizes.channels))
 
     def forward(self, v: Tensor, weight: Tensor) -> Tensor:
-        """Return predicted cell features, (..., C), from outputs `v`, (..., D), and W = `weight`, (D, C)."""
         return self.norm(F.gelu(self.map(v))) @ weight + self.bias
 
 

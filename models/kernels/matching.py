@@ -95,12 +95,10 @@ def partner_matching(queries: Tensor, keys: Tensor, mtm: Mtm) -> Tensor:
 
 
 def headed(x: Tensor, mtm: Mtm) -> Tensor:
-    """Return x, (B, h, N, d), with the heads that `mtm` uses: all of them, or one of D = h * d channels."""
     return x if mtm == "per_head" else x.transpose(1, 2).flatten(2)[:, None]
 
 
 def pooled(x: Tensor, mtm: Mtm) -> Tensor:
-    """Pool the tokens of each image, (B, h, N, d), to one vector, (B, D), in float32 or wider."""
     return POOLS[mtm](x.to(torch.promote_types(x.dtype, torch.float32)), 2).flatten(1)
 
 

@@ -81,7 +81,6 @@ class RoutedViews(Routed):
 
 
 def verdict_of(change_logits: Tensor) -> Tensor:
-    """Return True for a change, (B,), given logits z, (B, 2); a tie is "no change"."""
     return change_logits[:, 1] > change_logits[:, 0]
 
 

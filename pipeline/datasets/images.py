@@ -228,7 +228,6 @@ def read_index(path: str | Path) -> list[Indexed]:
 
 
 def identity(hashes: Mapping[str, str]) -> str:
-    """Return one hash of all images; the order of `hashes` (name -> SHA-256) has no effect."""
     return content_hashes.of_json(hashes)
 
 

@@ -55,7 +55,6 @@ class Resident:
 
 
 def images(source: FeatureStore | Resident, keys: Sequence[str]) -> Tensor:
-    """Return the features of images, (images, C, H, W), in the order of `keys`, on the device of `source`."""
     return source.images(keys) if isinstance(source, Resident) else torch.from_numpy(source.read(keys))
 
 

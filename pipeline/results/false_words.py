@@ -37,7 +37,6 @@ class Faults:
         return self._mean(lambda letters: letters == "")
 
     def share(self, letter: str) -> float:
-        """Return the share (0 to 1) of changed pairs whose caption has a fault, a key of truth.FAULTS."""
         return self._mean(lambda letters: letter in letters)
 
     def split(self, part: str) -> float:

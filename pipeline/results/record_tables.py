@@ -67,7 +67,6 @@ class Records:
 
     @property
     def models(self) -> "Records":
-        """The runs with the settings of params.yaml."""
         return self.where(self.runs["changes"].map(len) == 0)
 
     @property
@@ -83,7 +82,6 @@ class Records:
 
     @property
     def name(self) -> str:
-        """Name of the first group: model, and in brackets the differences from params.yaml."""
         return str(self.runs["name"].iloc[0])
 
     def score(self, column: Column) -> MeanSd | None:

@@ -100,7 +100,6 @@ def name_of(record: Mapping[str, Any]) -> str:
 
 
 def own_name_of(record: Mapping[str, Any]) -> str:
-    """Return a published record's name with the settings' hash: `card-1.0123456789abcdef.json`."""
     return f"{name_of(record).removesuffix('.json')}.{record['settings']}.json"
 
 

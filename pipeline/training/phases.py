@@ -81,7 +81,6 @@ class Phase:
     objective: Callable[[Sequence[Pair], Vocabulary], SelfCritical] | None = None
 
     def selecting_by(self, validation: Scores) -> "Phase":
-        """Keep the last snapshot if `validation` gives every model the same score."""
         return replace(self, keep="last") if validation.constant else self
 
     def sampler(self, pairs: Sequence[Pair], seed: int) -> Draws:

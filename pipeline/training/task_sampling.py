@@ -128,7 +128,6 @@ class TaskSampler(Draws):
 
 
 def captions_of(pair: Pair, task: str, negatives: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the pair's first caption and, for the task "fda", its negatives, by pair id."""
     return [pair.captions[0], *(negatives[pair.pair_id] if task == FDA else ())]
 
 

@@ -156,10 +156,7 @@ def attention_weights(q: Tensor, k: Tensor, causal: bool = False, real: Tensor |
 
 
 def allowed(q: Tensor, k: Tensor, causal: bool, real: Tensor | None) -> Tensor:
-    """Return a mask, (L, M) or with `real` (B, 1, L, M), of the keys to which each query may attend.
-
-    With `causal`, a query does not see later keys, where the last query has the place of the last key.
-    """
+    """Return a mask of keys to see, (L, M) or (B, 1, L, M); the last query has the place of the last key."""
     L, M = q.shape[-2], k.shape[-2]
     mask = torch.ones(L, M, dtype=torch.bool, device=q.device)
     mask = mask.tril(M - L) if causal else mask

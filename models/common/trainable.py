@@ -68,7 +68,6 @@ class Trainable(nn.Module):
         """Clamp learned temperatures to their bounds; called after each optimiser step."""
 
     def halve(self) -> None:
-        """Convert weights to 16 bits (setting `half_weights`). Raises ValueError if the model cannot."""
         raise ValueError("half_weights: the model has no weights to train in 16 bits; set it to false")
 
 

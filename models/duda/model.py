@@ -52,8 +52,7 @@ class DualAttention(nn.Module):
 def attend_to_differences(cells: CellMap) -> None:
     """Make attention high where the images differ (not published).
 
-    A cell's channels are ReLU(w x) and ReLU(-w x), where x is the difference there, so their mean and the
-    logit grow with |x|, relative to that of other cells by the group norm.
+    The mean of a cell's channels, ReLU(w x) and ReLU(-w x) in turn, grows with the images' difference x.
     """
     image_weight, difference_weight = cells.embed.weight.flatten(1).chunk(2, 1)  # (M, K) each
     image_weight *= OUTPUT_SCALE

@@ -177,7 +177,6 @@ def no_pretraining(
 
 
 def special_tokens(switches: PclSwitches) -> int:
-    """Return 3 for <START>, <END> and [CLS] if captions are padded to `max_tokens`, else 0."""
     return 3 if switches.length == "max_tokens" else 0
 
 

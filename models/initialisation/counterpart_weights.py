@@ -122,10 +122,7 @@ def without_biases(attention: MultiHeadAttention) -> None:
 
 
 def whitening(places: Tensor) -> tuple[Tensor, Tensor]:
-    """Return principal directions of places, (N, D) -> (min(N, D), D), and their mask (strong: 1, weak: 0).
-
-    Strong directions have variance 1, weak ones, with less than WEAK_SHARE of the largest deviation, are 0.
-    """
+    """Return the principal directions of places, (N, D), with variance 1 or, if weak, 0, and their mask."""
     _, deviations, directions = torch.linalg.svd(places - places.mean(0), full_matrices=False)
     strong = deviations > WEAK_SHARE * deviations[0]
     scales = torch.where(strong, math.sqrt(len(places)) / deviations, 0.0)

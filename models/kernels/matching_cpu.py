@@ -204,7 +204,6 @@ def _by_channels(x: Tensor, channels: int) -> Tensor:
 
 
 def _together(x: Tensor, like: Tensor) -> Tensor:
-    """Undo `_by_channels`, with the shape and dtype of `like`, (B, h, N, d)."""
     return x.unflatten(0, (like.shape[1], -1)).permute(2, 0, 3, 1, 4).flatten(-2).to(like.dtype)
 
 

@@ -56,7 +56,6 @@ class Memories(nn.Module):
         return slots.flatten(2).to(x.dtype) @ self.values.flatten(0, 1)
 
     def each(self, x: Tensor, chosen: Tensor) -> Tensor:
-        """Return E_k(x) at each cell: x (n, N, F), the pairs' experts k (n,) -> (n, N, F)."""
         return self.addresses(x, chosen) @ self.values[chosen]
 
     def pooled(self, x: Tensor, chosen: Tensor) -> Tensor:

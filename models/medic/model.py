@@ -147,7 +147,6 @@ class MedicCaptioner(Captioner):
     def losses_of(
         self, before: Tensor, after: Tensor, tokens: Tensor, parts: int = 1, labels: Labels | None = None
     ) -> dict[str, Tensor]:
-        """Return the loss terms of a batch (see Captioner); `labels` must have the kinds of all pairs."""
         return super().losses_of(before, after, tokens, 1 if self.one_call else parts, labels)
 
     def numbers_of(self, labels: Labels | None) -> Tensor:

@@ -219,7 +219,6 @@ def _inspect(root: Path, name: str) -> Indexed | str:
 
 
 def write_index(path: str | Path, images: Iterable[Indexed]) -> None:
-    """Write a dataset's index of images as JSON lines; no file is written if `images` raises an error."""
     write_json_lines(path, (asdict(image) for image in images))
 
 

@@ -374,7 +374,6 @@ def _objects(pair: Pair) -> Sequence[Placed]:
 
 
 def _value(name: str, word: str) -> str | None:
-    """Return the value that a word names: "sphere" for "ball"; None for "thing"."""
     return MEANINGS[name].get(word)
 
 

@@ -54,7 +54,6 @@ class Comparison:
 
 
 def compare(a: Evidence, b: Evidence, resamples: int = RESAMPLES, seed: int = SEED) -> dict[str, Comparison]:
-    """Compare two models by a paired bootstrap over scenes: metric -> comparison. Seeds are not resampled."""
     return compare_all({"a": a, "b": b}, resamples, seed)["a", "b"]
 
 
@@ -66,8 +65,9 @@ def compare_all(
 ) -> dict[tuple[str, str], dict[str, Comparison]]:
     """Compare all models, or those in `between`, by a paired bootstrap: (name, name) -> metric -> result.
 
-    p values of a metric are corrected by Holm's method, intervals are not. A difference is significant if the
-    corrected p is below 0.05, the interval excludes 0, and the difference does not print as 0.0.
+    Scenes are resampled, seeds are not. p values of a metric are corrected by Holm's method, intervals are
+    not. A difference is significant if the corrected p is below 0.05, the interval excludes 0, and the
+    difference does not print as 0.0.
     """
     if len(models) < 2:
         return {}

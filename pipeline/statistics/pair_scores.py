@@ -31,7 +31,6 @@ class _Bleu(BaseModel):
 
     @property
     def counts(self) -> list[int]:
-        """Counts for `bleu_4`: matched n-grams (4), all n-grams (4), words, words of the reference."""
         return [*self.matches, *self.guesses, self.length, self.reference_length]
 
 

@@ -49,7 +49,6 @@ def no_change_captions(rng: np.random.Generator) -> list[str]:
 
 
 def _noun_phrase(item: SceneObject, objects: tuple[SceneObject, ...], rng: np.random.Generator) -> str:
-    """Return a phrase "the [size] [color] [material] shape" that fits only this object."""
     return _phrase(item, pick(_distinguishing(item, objects), rng), rng)
 
 

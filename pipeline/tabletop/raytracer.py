@@ -184,7 +184,6 @@ def _shade(style, solids, lamps, shaders, tile, hit, start, ray):
 
 @compiled
 def _ray(axes, across, down):
-    """Return the unit direction of the ray through (`across`, `down`), in pixels from the image's centre."""
     return unit(along(along(axes[2], axes[0], across), axes[1], down))
 
 

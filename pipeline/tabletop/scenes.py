@@ -32,7 +32,6 @@ class SceneObject(Placed):
 
     @property
     def look(self) -> tuple[str, str, str, str]:
-        """Size, color, material and shape. Two objects can have the same only with the setting `twins`."""
         return self.size, self.color, self.material, self.shape
 
     def half_height(self, look: Look = STUDIO) -> float:

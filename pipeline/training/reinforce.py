@@ -89,7 +89,6 @@ class CiderD:
 
 
 def random(pairs: Sequence[Pair], captions: Sequence[str]) -> list[float]:
-    """Return a random reward, 0 or 1, for each caption, from torch's global generator (a control)."""
     return torch.randint(2, (len(captions),)).double().tolist()
 
 

@@ -90,7 +90,6 @@ class Draws:
 
     @property
     def epoch(self) -> int:
-        """Number of iterations in an epoch. Scenes that do not fill a last batch are left out."""
         return len(self.scenes) // self.batch
 
     def draw(self, iteration: int) -> tuple[list[Scene], list[list[list[str]]]]:

@@ -154,7 +154,6 @@ class Exchange:
         self.unfinished_rows = self.left + unfinished[self.left :].nonzero()[:, 0]
 
     def move(self, rows: Tensor) -> None:
-        """Copy unfinished rows behind the first n over ended rows among them, in order and in place."""
         rows[self.ended_rows] = rows[self.unfinished_rows]
 
     def apply(self, rows: Tensor) -> None:

@@ -52,7 +52,6 @@ def read(root: Path) -> list[Pair]:
 
 
 def caption(description: str) -> str:
-    """Return a description in the form of the processed dataset: lower case, "animal1" for "animal 1"."""
     return re.sub(r"\banimal\s+([12])\b", r"animal\1", " ".join(description.lower().split()))
 
 

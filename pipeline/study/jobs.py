@@ -118,7 +118,6 @@ def _process(folder: Path) -> psutil.Process | None:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of a job, in which `python` is the interpreter of this process."""
     return os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"}
 
 

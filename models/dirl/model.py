@@ -45,8 +45,8 @@ class SharedParts(nn.Module):
     def shared(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return the shared parts of two encoded images, (B, N, D) each.
 
-        Two more results are the last layer's queries of the after image and keys of the before image, (B, h,
-        N, d) each.
+        Two more results are the last layer's queries of the after image and keys of the before image,
+        (B, h, N, d) each.
         """
         b, a = before, after
         for attention, norm in zip(self.attentions, self.norms, strict=True):

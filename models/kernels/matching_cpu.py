@@ -62,7 +62,7 @@ def locate(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Match queries, (B, h, N, d), with keys, (A, h, M, d), bfloat16 or float32 both; return three tensors.
 
     1. The token-wise matching TM of each two images in each head (SCORER Eq. 2), (B, A, h), float32; NaN if a
-    similarity is NaN.
+       similarity is NaN.
     2. Index of the most similar key token for each query token, (B, A, h, N), int16; on a tie the lowest.
     3. Index of the most similar query token for each key token, (B, A, h, M), int16; on a tie the lowest.
     """
@@ -174,9 +174,9 @@ def spread(
 ) -> tuple[Tensor, Tensor]:
     """Return the gradients of queries, (B, h, N, d), and keys, (A, h, M, d), in float32 or wider.
 
-    grad: (B, A, h), of the scores of `locate`, which also returned row_at, (B, A, h, N), and column_at, (B,
-        A, h, M)
-    A gradient is a sum over the images on the other side, always in the same order.
+    `grad`, (B, A, h), is of the scores of `locate`, which also returned `row_at`, (B, A, h, N), and
+    `column_at`, (B, A, h, M). A gradient is a sum over the images on the other side, always in the same
+    order.
     """
     exact = torch.promote_types(queries.dtype, torch.float32)
     channels = math.gcd(queries.shape[-1], CHANNELS)

@@ -26,7 +26,7 @@ def _locate(e: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def first_greatest(e: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-    """Return the maxima along a negative `dim`, and their lowest indices, int16; torch promises any index."""
+    """Return the maxima along a negative `dim` and their indices, int16; a tie gives the lowest one."""
     best = e.amax(dim, keepdim=True)  # NaN if there is a NaN
     size = e.shape[dim]
     places = torch.arange(size, dtype=torch.int16, device=e.device).view(-1, *[1] * (-dim - 1))
@@ -39,8 +39,7 @@ def spread(
 ) -> tuple[Tensor, Tensor]:
     """Return the gradients of queries, (B, h, N, d), and keys, (A, h, M, d), of the token-wise matching.
 
-    grad: (B, A, h); row_at: best key of each query, (B, A, h, N); column_at: best query of each key, (B, A,
-        h, M)
+    `grad` is (B, A, h); `locate` returned `row_at`, (B, A, h, N), and `column_at`, (B, A, h, M).
     """
     exact = torch.promote_types(queries.dtype, torch.float32)
     q, k, grad = queries.to(exact), keys.to(exact), grad.to(exact)

@@ -62,8 +62,8 @@ def statistics_of(images: np.ndarray) -> np.ndarray:
     """Return the statistics of uint8 RGB images: (B, 3, rows, columns) -> (B, SIZE).
 
     In each cell, K values are computed: the mean of each colour axis, and for each scale the strength of the
-    texture on each colour axis, its direction (two numbers) and the peakedness of its grey values. The
-    statistics are the mean and the standard deviation of the K values over the cells.
+        texture on each colour axis, its direction (two numbers) and the peakedness of its grey values. The
+        statistics are the mean and the standard deviation of the K values over the cells.
     """
     resized = F.interpolate(
         torch.from_numpy(np.array(images, dtype=np.float32)),
@@ -85,8 +85,8 @@ def statistics_of(images: np.ndarray) -> np.ndarray:
 def _texture(band: Tensor, grey: Tensor) -> list[Tensor]:
     """Return six values of each cell at one scale, as (B, 3 + 2 + 1, CELLS, CELLS) in three parts.
 
-    `band`: the image minus its smoothed copy, (B, 3, P, P); `grey`: the grey values of this copy, (B, 1, P,
-    P)
+    `band`: the image minus its smoothed copy, (B, 3, P, P); `grey`: the grey values of this copy,
+    (B, 1, P, P)
     """
     power = _of_cells(band**2) + FLOOR**2
     down = (grey[..., 2:, :] - grey[..., :-2, :])[..., 1:-1]

@@ -76,7 +76,7 @@ class Card(Strict):
     expected: dict[str, Expected] | None = None  # protocol, or DEFAULT -> published counts
 
     def counts(self, protocol: str | None) -> dict[str, Any] | None:
-        """Return the published counts, with the keys of Expected, of a protocol (None: DEFAULT) or None."""
+        """Return a protocol's published counts (None: DEFAULT), with the keys of Expected, or None."""
         published = (self.expected or {}).get(DEFAULT if protocol is None else protocol)
         return None if published is None else published.model_dump(exclude_none=True)
 

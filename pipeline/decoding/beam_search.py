@@ -118,8 +118,8 @@ class Beam:
     def _choose(self, logits: Tensor) -> tuple[Tensor, Tensor]:
         """Choose each unsettled pair's k best continuations by the logits, (unsettled, k, V).
 
-        Returns the index of the partial caption that each new one extends, and the appended word, (unsettled,
-        k) each.
+        Returns the index of the partial caption that each new one extends, and the appended word,
+        (unsettled, k) each.
         """
         unsettled, _, V = logits.shape
         scores = logits.double().log_softmax(-1)

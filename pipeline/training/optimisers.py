@@ -34,8 +34,8 @@ def factor(settings: Mapping[str, Any], iteration: int, epoch: int) -> float:
         programs of DUDA and VARD, which count an epoch when it begins)
     cosine: linear warm-up over 100 iterations (or a tenth of the run, if that is shorter), then half a
         cosine, which reaches 0 after the last iteration (Loshchilov and Hutter, 2017)
-    warmup_cosine, warmup_linear: x/0.1 while x < 0.1, then (1 + cos pi x)/2 or (1-x)/0.9, where x = iteration
-    / iterations (CLIP4IDC's released program)
+    warmup_cosine, warmup_linear: x/0.1 while x < 0.1, then (1 + cos pi x)/2 or (1-x)/0.9, where x =
+        iteration / iterations (CLIP4IDC's released program)
     noam: min(s/w, sqrt(w/s)) after s iterations, with w = `warm_up` (IDC-PCL)
     halves: multiplied by 0.5 at each of the iterations `milestones` (IDC-PCL)
     tenths: multiplied by 0.1 at each of the iterations `milestones` (CARD's released program)

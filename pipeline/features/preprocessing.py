@@ -148,7 +148,7 @@ The arguments of a function are an RGB image and (width, height). The result is 
 
 
 def pixels(root: Path, image: Indexed, size: int | tuple[int, int], resize: str) -> np.ndarray:
-    """Read an image, resized to uint8 (3, H, W) by the setting features.resize; `size` is (H, W) or both."""
+    """Read an image, resized by features.resize to uint8 (3, H, W); `size` is (H, W), or H = W."""
     height, width = (size, size) if isinstance(size, int) else size
     decoded = decode(read_unchanged(root, image), str(root / image.name))
     return RESIZES[resize](decoded, (width, height)).transpose(2, 0, 1)

@@ -60,12 +60,10 @@ def entry_of(name: str) -> Entry:
 
 
 def build(name: str, sizes: DataSizes, settings: Mapping[str, Any], phase: str | None = None) -> Any:
-    """Build a captioning model (a Captioner), or the model of a pretraining phase (a Trainable).
+    """Build a captioning model (a Captioner), or with `phase` the model of a pretraining phase (a Trainable).
 
-    settings: keyword arguments of the model's build function; optionally `variant` (a name) and
-        `switches` (values that replace those of the variant)
-    phase: name of a pretraining phase in params.yaml; None: build the captioning model
-
+    settings: keyword arguments of the model's build function; optionally `variant` (a name) and `switches`
+        (values that replace those of the variant)
     Raises ValueError if there is no such model or phase, or if a setting is not valid for the model.
     """
     entry = entry_of(name)
@@ -94,11 +92,7 @@ def _types(build: Callable[..., Any]) -> dict[str, Any]:
 
 
 def switches_of(name: str, settings: Mapping[str, Any]) -> Any:
-    """Return the switches of the variant that `settings` chooses, with the overrides in `settings` applied.
-
-    Raises ValueError if the model or the variant is unknown, or if `settings` overrides a switch that the
-    model does not have.
-    """
+    """Return the switches of the variant that `settings` chooses, with its overrides, or raise ValueError."""
     entry, shared = entry_of(name), {**SHARED, **settings}
     variant, overrides = shared["variant"], shared["switches"]
     return switches.resolve(f"model.{name}", variant, overrides, entry.released, entry.switches)

@@ -86,10 +86,10 @@ class _Tracer(fx.Tracer):
 
 
 def fold(network: nn.Module) -> int | None:
-    """Fold batch norms into convolutions of a network in evaluation mode; return the number of folded norms.
+    """Fold a network's batch norms into its convolutions; return their number; None if torch.fx fails.
 
     A batch norm is folded if no other layer uses the convolution's output, and if norm and convolution are
-    called exactly once in the forward pass. Returns None if torch.fx cannot trace the forward pass.
+    called exactly once in the forward pass. The network is in evaluation mode.
     """
     kinds = _foldable(network)
     if not any(type(part) in kinds.norms for part in network.modules()):
@@ -114,8 +114,9 @@ def _pairs(network: nn.Module, graph: fx.Graph, kinds: Foldable) -> Iterator[tup
     )
     for node in graph.nodes:
         before = node.args[0] if node.args else None
-        is_pair = _is(network, node, kinds.norms) and isinstance(before, fx.Node)
-        if not (is_pair and _is(network, before, kinds.convolutions)):
+        if not (isinstance(before, fx.Node) and _is(network, node, kinds.norms)):
+            continue
+        if not _is(network, before, kinds.convolutions):
             continue
         norm, convolution = (network.get_submodule(str(call.target)) for call in (node, before))
         called_once = calls[id(norm)] == calls[id(convolution)] == 1
@@ -191,11 +192,9 @@ class Backbone(nn.Module):
 
 
 def channels(name: str, stride: int, finer: bool = False) -> int:
-    """Return the number of feature channels, C, of the network `name` at this stride.
+    """Return the number of channels of a network's features at this stride, or raise ValueError.
 
-    With `finer`, the map of half the stride is used, too. Each cell of the grid covers 2 x 2 cells of
-    the finer map, whose channels are also counted: C grows by 4 times the channels of the finer map.
-    Raises ValueError if the network is unknown, or has no map with a required stride.
+    With `finer`, each cell also has the channels of the 2 x 2 cells of half the stride.
     """
     channels_of = describe(name).channels
     for required in _strides(stride, finer):
@@ -218,7 +217,7 @@ def describe(name: str) -> Description:
 
 def _cut(name: str, strides: tuple[int, ...]) -> nn.Module:
     if name == RESNET:
-        return Stages(strides)
+        return ResNetStages(strides)
     if name in efficientnet_lite.FACTORS:
         return efficientnet_lite.cut(name, strides)
     from models.backbones import timm_maps
@@ -231,7 +230,7 @@ def _strides(stride: int, finer: bool) -> tuple[int, ...]:
 
 
 def load(backbone: Backbone, weights: Mapping[str, Tensor]) -> Backbone:
-    """Copy pretrained `weights` of the uncut network to `backbone`; return `backbone` in evaluation mode.
+    """Copy pretrained `weights` of the uncut network to `backbone`, and set it to evaluation mode.
 
     Raises ValueError, which names the tensor, if a tensor is missing or has another shape.
     """
@@ -250,11 +249,7 @@ def load(backbone: Backbone, weights: Mapping[str, Tensor]) -> Backbone:
 
 
 def for_inference(backbone: Backbone, dtype: torch.dtype) -> Backbone:
-    """Return a copy of `backbone` for fast inference.
-
-    The network of the copy has the type `dtype` and the memory format channels_last. Its batch norms are
-    folded into convolutions, where this is possible. Its parameters get no gradients.
-    """
+    """Return a frozen copy in `dtype` and channels_last, with batch norms folded where possible."""
     fast = deepcopy(backbone).eval()
     fast.folded = fold(fast.network)
     fast.network.to(dtype).to(memory_format=torch.channels_last)

@@ -114,7 +114,7 @@ class EfficientNetLite(nn.Module):
         return maps
 
 
-class Maps(nn.Module):
+class LiteMaps(nn.Module):
     """EfficientNet-Lite with the names of tensors that a cut model of timm has: they begin with "inner."."""
 
     def __init__(self, name: str, strides: tuple[int, ...]):
@@ -135,7 +135,7 @@ def describe(name: str) -> Description:
 def cut(name: str, strides: tuple[int, ...]) -> nn.Module:
     """Build a network with random weights, which returns a feature map for each of `strides`, ascending."""
     with torch.random.fork_rng(devices=[]):  # the initial weights are not used
-        return Maps(name, strides)
+        return LiteMaps(name, strides)
 
 
 def tensor_names(name: str) -> list[str]:

@@ -59,11 +59,7 @@ def _described(name: str) -> tuple[Description, dict[int, int]]:
 
 
 def cut(name: str, strides: tuple[int, ...]) -> nn.Module:
-    """Build a timm model with random weights, which returns a feature map for each of `strides`.
-
-    `name` is the model's name in timm. `strides` are in ascending order. The blocks after the last of
-    these maps are left out.
-    """
+    """Build the timm model `name` with random weights, up to a feature map for each ascending stride."""
     index = _described(name)[1]
     with torch.random.fork_rng(devices=[]):  # the initial weights are not used
         network = timm.create_model(

@@ -106,11 +106,7 @@ class Distilling(nn.Module):
         self.fuse = Joined(sizes, dropout)  # W_f
 
     def forward(self, before: Tensor, after: Tensor) -> Distilled:
-        """Return the difference of the images `before` and `after`, as a Distilled.
-
-        `before` and `after` are the cells of the two images, (B, N, D) each. The field `memory` of the
-        result, (B, N, D), is the difference of each cell. The decoder reads this field.
-        """
+        """Return the difference of the cells of two images, (B, N, D) each; `memory` is (B, N, D)."""
         b_context, b = self.context(self.before_token, before)  # g, (B, 1, D), and x, (B, N, D)
         a_context, a = self.context(self.after_token, after)
         b_common, a_common = self.common(b_context), self.common(a_context)  # c
@@ -124,28 +120,13 @@ class Distilling(nn.Module):
         return Distilled(self.fuse(b_local, a_local), before, after, *queries_keys, *contents)
 
     def context(self, token: Tensor, cells: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the context of an image, (B, 1, D), and the image's encoded cells, (B, N, D).
-
-        A transformer block encodes the class token `token` and `cells`; its output at `token` is the context.
-        """
+        """Return an image's context, the output at its class token, (B, 1, D), and its cells, (B, N, D)."""
         x = torch.cat([token.expand(len(cells), 1, -1), cells], 1) + self.positions  # U, (B, N + 1, D)
         x = self.own_block(x)
         return x[:, :1], x[:, 1:]
 
     def shared(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor]]:
-        """Return the content that each image shares with the other, and queries and keys of one attention.
-
-        before, after: cells of the two images, (B, N, D) each
-
-        Each cell attends to the cells of the other image. A transformer block turns the result into the
-        cell's shared content. With the switch common_exchange "sequential", the after image attends to the
-        shared content of the before image instead of its cells. Three results are returned:
-
-        - shared content of the before image, (B, N, D)
-        - shared content of the after image, (B, N, D)
-        - queries and keys, (B, h, N, d) each, of the attention of the after image. Queries and keys of the
-          other attention are not returned.
-        """
+        """Return what each image shares with the other, (B, N, D) each, and the after image's attention."""
         block, attention = self.common_block, self.common_block.attention
         b = block.rest(before, attention(before, after))
         queries = attention.queries(after)  # (B, h, N, d)
@@ -193,12 +174,10 @@ class Independence(Regulariser):
 
 
 def unit(x: Tensor) -> Tensor:
-    """Normalise each vector in the last dimension of `x` to length 1, in float32 or a wider type."""
     return F.normalize(x.to(torch.promote_types(x.dtype, torch.float32)), dim=-1)
 
 
 def kernel(x: Tensor) -> Tensor:
-    """Return the Gaussian kernel exp(-|x_i - x_j|^2), (B, B), of all vectors x_i and x_j in `x`, (B, D)."""
     return torch.exp(-(x[:, None] - x[None]).square().sum(-1))
 
 
@@ -226,18 +205,11 @@ def card(sizes: TransformerSizes, switches: CardSwitches, *, dropout: float, tem
 
 @torch.no_grad()
 def compare(project: nn.Conv2d, difference: Distilling, sizes: TransformerSizes) -> None:
-    """Initialise the weights so that the memory depends only on the difference of the two images.
+    """Initialise the memory to ReLU(W (x_bef - x_aft)) at each cell, for some W (not published).
 
-    At each cell, the memory is ReLU(W (x_bef - x_aft)). x_bef and x_aft are the vectors of the cell in
-    the before image and in the after image. W is a matrix. This initialisation is not published.
-
-    The forward pass has three steps:
-
-    1. The model computes the content that both images share, s_bef and s_aft. With these weights,
-       x_bef - s_bef is 4/5 (x_bef - x_aft), and x_aft - s_aft is -4/5 (x_bef - x_aft).
-    2. The layers W_1 and W_2 compute D_bef = ReLU(u) and D_aft = ReLU(-u). u is a linear map of
-       x_bef - x_aft.
-    3. The layer W_f computes the memory from D_bef - D_aft, which is equal to u.
+    1. The shared content s_bef makes x_bef - s_bef = 4/5 (x_bef - x_aft), and x_aft - s_aft its negative.
+    2. W_1 and W_2 compute D_bef = ReLU(u) and D_aft = ReLU(-u), where u is a linear map of x_bef - x_aft.
+    3. W_f computes the memory from D_bef - D_aft = u.
     """
     D = sizes.width
     places = grid_places(*sizes.grid, D)

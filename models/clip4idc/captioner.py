@@ -40,11 +40,7 @@ class MemoryEncoder(nn.Module):
         initialise(self, deviation(sizes, switches))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Encode the M tokens of each pair, `x`, (B, M, E), and return the memories for the decoder.
-
-        With the switch `memory: layerwise`, the result has the outputs of all S layers, (B, S, M, E).
-        Otherwise it has only the output of the last layer, (B, 1, M, E).
-        """
+        """Encode tokens, (B, M, E): the last output, (B, 1, M, E), or all with `layerwise`, (B, S, M, E)."""
         outputs = []
         for layer in self.layers:
             x = layer(x)
@@ -78,21 +74,12 @@ class ClipDecoder(TransformerDecoder):
         return F.linear(self.head_norm(self.head(x)), self.tables.tokens.weight, self.bias)
 
     def memory_of(self, difference: Difference, number: int) -> Tensor:
-        """Return the encoder output to which the decoder layer `number` attends, (B, M, E).
-
-        `difference.memory` has the outputs of all encoder layers, or only the output of the last one. If it
-        has all outputs, decoder layer n attends to the output of encoder layer n. If it has one output, all
-        decoder layers attend to this output.
-        """
+        """Return the encoder output of the layer `number`, or of the last layer, (B, M, E)."""
         memory = difference.memory
         return memory[:, number if memory.shape[1] > 1 else 0]
 
     def maps(self, trace: Any, state: TransformerState) -> Tensor:
-        """Return the attention of each word to the n patches, (B, L, 1, n); the weights of a word sum to 1.
-
-        The attention is that of the last layer. It is averaged over heads, and added over both images. Class
-        tokens are left out. `trace` holds the queries of the words, (B, L, h, d).
-        """
+        """Return the last layer's attention to the n patches of both images, added: (B, L, 1, n), sum 1."""
         attention, keys = self.layers[-1].cross_attention, state.layers[-1].memory_keys
         before, after = attention.map(state.queries(trace), keys).chunk(2, -1)
         patches = before[..., 1:] + after[..., 1:]
@@ -108,11 +95,7 @@ def layer(sizes: ClipSizes, dropout: float) -> DecoderLayer:
 
 
 def deviation(sizes: ClipSizes, switches: ClipSwitches) -> float:
-    """Return the standard deviation of the initial weights of the captioner's linear maps.
-
-    It is DEVIATION with the switch `first_weights: clip`. It is 1/sqrt(E) with `first_weights:
-    counterpart`, because DEVIATION is too small if the width E is below 512.
-    """
+    """Return the linear maps' initial standard deviation; DEVIATION is too small for a width E below 512."""
     return DEVIATION if switches.first_weights == "clip" else sizes.joint**-0.5
 
 

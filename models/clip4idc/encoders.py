@@ -55,7 +55,6 @@ class ClipSizes(DataSizes):
 
     @property
     def cells(self) -> tuple[int, int]:
-        """Numbers of rows and columns of an image's patches."""
         return self.grid[0] // self.patch, self.grid[1] // self.patch
 
 
@@ -98,7 +97,6 @@ RELEASED = ClipSwitches(
 
 
 def clip_block(width: int, heads: int) -> TransformerBlock:
-    """Build a transformer block like CLIP's: pre-LN, with QuickGELU, without dropout."""
     return TransformerBlock(width, heads, activation=QuickGelu(), pre_norm=True, name="mlp")
 
 
@@ -122,11 +120,7 @@ class Patches(nn.Module):
         self.std = nn.Buffer(torch.tensor(STD)[:, None, None], persistent=False)
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """Return the tokens of U images, (U, t, D): the class token, then a token per patch.
-
-        The input `pixels` are RGB values in 0..255, (U, 3, H, W). With the switch `patches: features`, they
-        are backbone features, (U, C, H, W).
-        """
+        """Embed U images, RGB in 0..255 or features: (U, C, H, W) -> class token and patches, (U, t, D)."""
         normed = (pixels / 255 - self.mean) / self.std if self.of_pixels else pixels
         normed = normed.to(next(self.project.parameters()).dtype)
         patches = self.project(normed).flatten(2).transpose(1, 2)  # (U, n, D)
@@ -135,10 +129,6 @@ class Patches(nn.Module):
 
 
 def cast_like(x: Tensor, other: Tensor) -> Tensor:
-    """Return `x`, converted to float16 if the tensor `other` is float16.
-
-    The caller adds the result to `other`, which is float16 after `halve` (model.py).
-    """
     return x.half() if other.dtype == torch.float16 else x
 
 
@@ -168,11 +158,6 @@ class ImageEncoder(nn.Module):
 
 
 def numbered(sizes: ClipSizes, numbers: range) -> Any:
-    """Build a CLIP block for each number in `numbers`.
-
-    A number is the index of a block in CLIP's whole image encoder, counted from 0. Returns an nn.ModuleDict
-    of TransformerBlocks, in which the key of a block is its number as a string.
-    """
     return nn.ModuleDict({str(number): clip_block(sizes.width, sizes.heads) for number in numbers})
 
 
@@ -186,7 +171,6 @@ class Projection(nn.Module):
         nn.init.normal_(self.map.weight, std=sizes.width**-0.5)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Project tokens (..., D) to (..., E)."""
         return self.map(self.norm(x))
 
 
@@ -229,7 +213,6 @@ class Tables(nn.Module):
         nn.init.normal_(self.tokens.weight, std=TABLE)
 
     def forward(self, tokens: Tensor, first: int = 0) -> Tensor:
-        """Embed tokens, (B, L), at the positions `first`, `first` + 1, ...; return (B, L, D)."""
         return self.tokens(tokens) + self.positions[first : first + tokens.shape[1]]
 
 

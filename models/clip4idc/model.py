@@ -27,10 +27,6 @@ ENCODER = r"^(encoding|difference\.inter)\."  # tensors that `frozen: encoder` f
 
 
 def encoder_prefixes(prefix: str) -> dict[str, str]:
-    """Return a dictionary: prefix of tensor names in our model -> prefix in CLIP's file.
-
-    In our model, all tensor names of an image encoder or pair encoder begin with `prefix`.
-    """
     return {f"{prefix}{part}.": f"{part}." for part in ("patches", "blocks", "project")}
 
 
@@ -52,12 +48,7 @@ class Compared(nn.Module):
         self.inter, self.memories = inter, memories
 
     def forward(self, before: Tensor, after: Tensor) -> Difference:
-        """Compare the tokens of both images, (B, t, D) each, and return the result as a Difference.
-
-        The field `memory` of the Difference is (B, S, 2t, E) with the switch `memory: layerwise`, where S
-        is the number of layers of the captioner's encoder. Otherwise it is (B, 1, 2t, E). E is the width of
-        the captioner.
-        """
+        """Compare tokens, (B, t, D) each; `memory` is (B, 1, 2t, E), or if layerwise (B, S, 2t, E)."""
         joint = self.inter(before, after)
         joint = joint.float() if joint.dtype == torch.float16 else joint
         return Difference(self.memories(joint), before, after)
@@ -91,11 +82,7 @@ class Retrieval(ClipModel, Retrieves):
     def __init__(
         self, sizes: ClipSizes, switches: ClipSwitches, *, dropout: float, coef_lr: float, temperature: float
     ):
-        """Build the model; `temperature` is the initial value of the learned temperature.
-
-        `coef_lr` is the factor of the learning rate of CLIP's layers. `dropout` has no effect: it is a
-        setting of the captioner.
-        """
+        """Build the model; the learned temperature begins with `temperature`; `dropout` has no effect."""
         super().__init__()
         self.sizes, self.directions = sizes, switches.directions
         self.encoding = ImageEncoder(sizes, switches, sizes.intra)
@@ -115,19 +102,14 @@ class Retrieval(ClipModel, Retrieves):
         return (joint[:, 0] + joint[:, before.shape[1]]).float() / 2
 
     def sentences(self, tokens: Tensor) -> Tensor:
-        """Return the captions' vectors g, (B, E): the text encoder's output at <END>, not normalised.
-
-        `tokens`, (B, L), are the token ids of the captions, with <START> and <END>.
-        """
         return self.text(tokens).float()
 
     def losses_of(
         self, before: Tensor, after: Tensor, tokens: Tensor, parts: int = 1, labels: Labels | None = None
     ) -> dict[str, Tensor]:
-        """Return the contrastive loss of B pairs and their B captions (Eq. 6-8).
+        """Return this process's share of the contrastive loss of B pairs and their captions (Eq. 6-8).
 
-        Negatives are all other pairs and captions of the batch, also those of other processes. Each process
-        returns its share of the loss. `parts` and `labels` have no effect.
+        Negatives are all other pairs and captions of the batch, also those of other processes.
         """
         v, g = F.normalize(self.pairs(before, after), dim=-1), F.normalize(self.sentences(tokens), dim=-1)
         scale, B = self.log_scale.exp(), len(v) * processes()
@@ -160,11 +142,10 @@ class WideNorm(nn.LayerNorm):
 
 
 def adapting(switches: ClipSwitches, coef: float) -> tuple[Group, ...]:
-    """Return the groups of tensors for CLIP4IDC's adaptation, with their learning rates and weight decay.
+    """Return the parameter groups of the adaptation; `coef`: learning-rate factor of CLIP's layers.
 
-    `coef` is the factor of the learning rate of CLIP's layers. With the switch `new_rate: base`, the
-    embeddings and the layer norm of the pair encoder have the factor 1 instead. Biases have no weight
-    decay.
+    With `new_rate: base`, the pair encoder's embeddings and layer norm have the factor 1. Biases have no
+    weight decay.
     """
     new_rate = 1.0 if switches.new_rate == "base" else coef
     return (
@@ -176,10 +157,10 @@ def adapting(switches: ClipSwitches, coef: float) -> tuple[Group, ...]:
 
 
 def captioning(coef: float, clips_words: bool, compares: bool = False) -> tuple[Group, ...]:
-    """Return the tensor groups of captioning; `coef`: factor of the learning rate of CLIP's layers.
+    """Return the parameter groups of captioning; `coef`: factor of the learning rate of CLIP's layers.
 
-    With `clips_words`, the word embeddings also have this factor. With `compares`, the first layer of the
-    captioner's encoder also has the factor, because the full rate would undo the layer's initialisation.
+    With `clips_words`, word embeddings have this factor, too; with `compares`, the first layer of the
+    captioner's encoder, because the full rate would undo its initialisation.
     """
     slow = r"^(encoding|difference\.inter" + r"|difference\.memories\.layers\.0" * compares + r")\."
     words = (Group(r"^decoder\.tables\.", coef, True),) if clips_words else ()
@@ -207,11 +188,10 @@ def captioner(
     dropout: float,
     coef: float,
 ) -> Captioner:
-    """Build a captioner from the image encoder `encoding` and the pair encoder `inter`.
+    """Build a captioner (section 2.4, appendix B); `coef`: learning-rate factor of CLIP's layers.
 
-    See CLIP4IDC section 2.4 and appendix B. `coef` is the factor of the learning rate of CLIP's layers.
-    Raises ValueError if the captioner uses CLIP's word embeddings, but their width (`sizes.text_width`)
-    is not the captioner's width (`sizes.joint`).
+    Raises ValueError if the captioner uses CLIP's word embeddings, but their width (`sizes.text_width`) is
+    not the captioner's width (`sizes.joint`).
     """
     clips_words = switches.words == "clip"
     if clips_words and sizes.text_width != sizes.joint:
@@ -237,34 +217,22 @@ def captioner(
 def clip4idc(
     sizes: ClipSizes, switches: ClipSwitches, *, dropout: float, coef_lr: float, temperature: float
 ) -> Captioner:
-    """Build CLIP4IDC's captioner.
-
-    `coef_lr` is the factor of the learning rate of CLIP's layers (see the function `captioning`).
-    `temperature` has no effect here. It is a setting of the retrieval model, which is trained before.
-    """
+    """Build CLIP4IDC's captioner; `temperature` is only for the retrieval that is trained before."""
     encoding = ImageEncoder(sizes, switches, sizes.intra)
     return captioner(sizes, switches, encoding, ClipJointEncoder(sizes, switches), dropout, coef_lr)
 
 
 def no_adapt(sizes: ClipSizes, switches: ClipSwitches, *, dropout: float, coef_lr: float) -> Captioner:
-    """Build CLIP4IDC's captioner for training without the adaptation (Table 4).
-
-    `coef_lr` is the factor of the learning rate of CLIP's layers.
-    """
     return clip4idc(sizes, switches, dropout=dropout, coef_lr=coef_lr, temperature=1.0)
 
 
 def clip_ft(sizes: ClipSizes, switches: ClipSwitches, *, dropout: float, coef_lr: float) -> Captioner:
-    """Build CLIP-FT (Table 4): CLIP's blocks see single images, and only the captioner sees both.
-
-    `coef_lr` is the factor of the learning rate of CLIP's layers (see the function `captioning`).
-    """
+    """Build CLIP-FT (Table 4): CLIP's blocks see single images, and only the captioner sees both."""
     encoding = ImageEncoder(sizes, switches, sizes.intra + sizes.inter)
     return captioner(sizes, switches, encoding, SeparateEncoder(sizes), dropout, coef_lr)
 
 
 def reads(switches: ClipSwitches) -> str:
-    """Return the kind of input: GRID with the switch `patches: features`, else PIXELS."""
     return GRID if switches.patches == "features" else PIXELS
 
 

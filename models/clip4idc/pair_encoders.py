@@ -66,17 +66,12 @@ class SeparateEncoder(PairEncoder):
 def class_maps(
     encoding: ImageEncoder, inter: PairEncoder, before: Tensor, after: Tensor, cells: tuple[int, int]
 ) -> dict[str, Tensor]:
-    """Return maps of the class tokens' attention to the patches, for two blocks: block name -> maps.
+    """Return the class tokens' attention in two blocks: name -> (B, 2, rows, columns), each map sums to 1.
 
-    The two blocks are the last block that sees a single image, and the last block that sees both
-    images. In CLIP4IDC's figures, these are blocks 9 and 12. If all blocks see a single image, or
-    if all blocks see both, the last two blocks are taken.
+    The blocks are the last that sees a single image and the last that sees both, 9 and 12 in CLIP4IDC's
+    figures; or the last two blocks, if all are of one kind. `before` and `after` are (B, 3, H, W); `cells`
+    are the rows and columns of patches.
 
-    `before` and `after` are images, (B, 3, H, W) each. `cells` is (rows, columns), the grid of patches.
-    The maps of a block are (B, 2, rows, columns), one map for each image. A map is averaged over heads,
-    and sums to 1.
-
-    In a block that sees a single image, the map shows the attention of the class token of this image.
     In a block that sees both images, both maps show the attention of the before image's class token.
     """
     single, joint = [*encoding.blocks], [*inter.blocks]  # names of blocks

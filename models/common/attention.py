@@ -32,15 +32,13 @@ class MultiHeadAttention(nn.Module):
         self.output: Any = nn.Linear(width, width, bias) if output else nn.Identity()
 
     def split(self, projected: Tensor) -> Tensor:
-        """Split a projection, (B, L, D), into heads: (B, h, L, d)."""
+        """Split a projection into heads: (B, L, D) -> (B, h, L, d)."""
         return projected.unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
     def queries(self, x: Tensor) -> Tensor:
-        """Return the queries of all heads, (B, h, L, d), for x, (B, L, D)."""
         return self.split(self.query(x))
 
     def keys_values(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the keys and the values of all heads, (B, h, M, d) each, for x, (B, M, D)."""
         return self.split(self.key(x)), self.split(self.value(x))
 
     def projections(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -51,22 +49,15 @@ class MultiHeadAttention(nn.Module):
     def attend(
         self, q: Tensor, k: Tensor, v: Tensor, causal: bool = False, real: Tensor | None = None
     ) -> Tensor:
-        """Apply attention and W^O to `q`, (B, h, L, d), `k` and `v`, (B, h, M, d); return (B, L, D).
-
-        With `causal`, a query sees no later keys. With `real`, (B, M), it sees only keys for which `real` is
-        true.
-        """
         return self.output(self.weighed(q, k, v, causal, real))
 
     def weighed(
         self, q: Tensor, k: Tensor, v: Tensor, causal: bool = False, real: Tensor | None = None
     ) -> Tensor:
-        """Return the joined outputs of all heads, (B, L, D), without the output projection W^O.
+        """Return the heads' joined outputs before W^O: q (B, h, L, d), k and v (B, h, M, d) -> (B, L, D).
 
-        q: queries, (B, h, L, d)
-        k, v: keys and values, (B, h, M, d)
-        causal: if True, a query sees no later keys
-        real: mask (B, M); if given, a query sees only the keys for which the mask is true
+        With `causal`, a query sees no later keys. With `real`, (B, M), it sees only keys for which `real` is
+        true.
         """
         p = self.dropout if self.training else 0.0
         if recomputes(q, k, p):
@@ -76,28 +67,17 @@ class MultiHeadAttention(nn.Module):
         return heads.transpose(1, 2).flatten(2)  # (B, L, D)
 
     def map(self, q: Tensor, k: Tensor) -> Tensor:
-        """Return the attention weights, averaged over heads, (B, L, M).
-
-        `q`, (B, h, L, d), are the queries, and `k`, (B, h, M, d), are the keys.
-        """
         return attention_weights(q, k).mean(1)
 
     def forward(self, x: Tensor, memory: Tensor, causal: bool = False, real: Tensor | None = None) -> Tensor:
-        """Let `x`, (B, L, D), attend to `memory`, (B, M, D); return the result, (B, L, D).
-
-        causal: True if a token of `x` attends to no later token of `memory`
-        real: (B, M), true for the tokens of `memory` to which `x` may attend; None: to all
-        """
+        """Let x, (B, L, D), attend to memory, (B, M, D); masks as in `weighed`."""
         if x is memory:
             return self.attend(*self.projections(x), causal, real)
         return self.attend(self.queries(x), *self.keys_values(memory), causal, real)
 
 
 def recomputes(q: Tensor, k: Tensor, dropout: float) -> bool:
-    """Return True if the backward pass computes the attention weights again, with the same dropped weights.
-
-    On a CPU, torch stores all weights of an attention with dropout, (B, h, L, M), and their dropped copy.
-    """
+    """Return True if the backward pass recomputes the attention weights, which torch would store on a CPU."""
     if dropout == 0 or q.device.type != "cpu" or not q.requires_grad or torch.compiler.is_compiling():
         return False
     return q.shape[:-1].numel() * k.shape[-2] >= RECOMPUTED
@@ -115,16 +95,12 @@ def attended(q: Tensor, k: Tensor, v: Tensor, causal: bool, real: Tensor | None,
 
 
 def jointly(x: Tensor, *maps: nn.Linear) -> tuple[Tensor, ...]:
-    """Apply several linear maps to x, (..., D): by one matrix product on a GPU, one by one on a CPU."""
     # on a CPU the copies around one product took 3 % of a training step
     return one_product(x, *maps) if x.is_cuda else tuple(map_(x) for map_ in maps)
 
 
 def one_product(x: Tensor, *maps: Any) -> tuple[Tensor, ...]:
-    """Apply several linear maps to x, (..., D), by one matrix product; return the output of each map.
-
-    Either all maps have a bias, or no map has a bias.
-    """
+    """Apply linear maps, all with a bias or all without, to x, (..., D), by one matrix product."""
     weight = torch.cat([map_.weight for map_ in maps])
     bias = None if maps[0].bias is None else torch.cat([map_.bias for map_ in maps])
     return F.linear(x, weight, bias).split([map_.out_features for map_ in maps], -1)
@@ -161,30 +137,18 @@ class RespectiveAttention(nn.Module):
         return self.output(self.weighed(q, k, v))
 
     def weighed(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Return the outputs of the attention to the before image and to the after image, joined, (B, L, 2D).
-
-        k, v: keys and values, (B, h, 2M, d): M cells of the before image, then M cells of the after image
-
-        The linear map W is not applied.
-        """
+        """Return both images' attention, joined, without W: (B, h, L, d), (B, h, 2M, d) -> (B, L, 2D)."""
         images = zip(k.chunk(2, 2), v.chunk(2, 2), strict=True)  # keys and values of each image
         return torch.cat([self.each.weighed(q, *keys_values) for keys_values in images], -1)
 
     def map(self, q: Tensor, k: Tensor) -> Tensor:
-        """Return the attention weights, averaged over the heads and over the two images, (B, L, M).
-
-        The keys `k`, (B, h, 2M, d), are M keys of the before image, then M keys of the after image.
-        """
+        """Return the weights averaged over heads and images: q (B, h, L, d), k (B, h, 2M, d) -> (B, L, M)."""
         before, after = (self.each.map(q, keys) for keys in k.chunk(2, 2))
         return (before + after) / 2
 
 
 def attention_weights(q: Tensor, k: Tensor, causal: bool = False, real: Tensor | None = None) -> Tensor:
-    """Return the attention weights of each head, softmax(q k^T / sqrt(d)), (B, h, L, M).
-
-    The queries `q` are (B, h, L, d), and the keys `k` are (B, h, M, d). A weight is 0 if `causal`
-    or `real` hides the key from the query (see the function `allowed`).
-    """
+    """Return softmax(q k^T / sqrt(d)), 0 for hidden keys: q (B, h, L, d), k (B, h, M, d) -> (B, h, L, M)."""
     scores = (q / math.sqrt(q.shape[-1])) @ k.transpose(-2, -1)  # q is smaller than the product
     if causal or real is not None:
         scores = scores.masked_fill(~allowed(q, k, causal, real), -math.inf)
@@ -192,12 +156,7 @@ def attention_weights(q: Tensor, k: Tensor, causal: bool = False, real: Tensor |
 
 
 def allowed(q: Tensor, k: Tensor, causal: bool, real: Tensor | None) -> Tensor:
-    """Return a mask, (L, M), that is true where a query may attend to a key.
-
-    L queries `q` and M keys `k` are given. With `causal`, a query does not see later keys; the last
-    query has the position of the last key. With `real`, (B, M), keys for which `real` is false are not
-    seen, and the mask is (B, 1, L, M).
-    """
+    """Return a mask of keys to see, (L, M) or (B, 1, L, M); the last query has the place of the last key."""
     L, M = q.shape[-2], k.shape[-2]
     mask = torch.ones(L, M, dtype=torch.bool, device=q.device)
     mask = mask.tril(M - L) if causal else mask
@@ -258,7 +217,6 @@ class TransformerBlock(nn.Module):
 
     @property
     def feed_forward_layer(self) -> Any:
-        """Feed-forward layer FF, an nn.Sequential; only a block with an activation has this layer."""
         return getattr(self, self.name)
 
     def rest(self, x: Tensor, attended: Tensor) -> Tensor:

@@ -36,12 +36,7 @@ class Regulariser(nn.Module):
     """Base class of loss terms: a call computes a scalar from the Difference and the Words of a batch."""
 
     def prepare(self, pair: Difference, words: Words) -> Any:
-        """Return the inputs that the loss term computes once from the whole batch.
-
-        A batch can be split into equal parts. `prepare` is called once for the whole batch. Its result is
-        then split into the same parts. `forward` is called once for each part, with the part of the result
-        as the first argument. By default, the result is `pair`.
-        """
+        """Return what `forward` needs, computed from the whole batch before it is split into parts."""
         return pair
 
     def constrain(self) -> None:
@@ -108,30 +103,18 @@ class Captioner(Trainable):
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """Names of the loss terms; the first is `cap`, the cross-entropy of the caption."""
         return ("cap", *self.regularisers)
 
     def class_token_maps(self, before: Tensor, after: Tensor) -> dict[str, Tensor]:
-        """Return maps of the class token's attention: name of a block -> maps, (B, 2, rows, columns).
-
-        `before` and `after` are the inputs of `encoding`, (B, C, H, W) each. A pair has a map for each image,
-        with sum 1. Models without class tokens return an empty dictionary.
-        """
+        """Return the class token's attention in both images, summing to 1: block -> (B, 2, rows, columns)."""
         return {}
 
     def encode(self, before: Tensor, after: Tensor, labels: Labels | None = None) -> Difference:
-        """Encode both images' feature grids, (B, C, H, W) each, as a Difference.
-
-        `labels`: the pairs' kinds, if they may open the gate of a model that has one (MEDIC). They have no
-        effect on other models.
-        """
+        """Encode both images' feature grids, (B, C, H, W) each; `labels` may open MEDIC's gate."""
         return self.difference(self.encoding(before), self.encoding(after))
 
     def routed(self, difference: Any) -> list[tuple[str, float]] | None:
-        """Return the kind of each pair that the model's routers found, with its probability.
-
-        None if the model has no routers.
-        """
+        """Return the kind of each pair by the model's routers, with its probability; None without routers."""
         return None
 
     def compared(self, before: Tensor, after: Tensor, labels: Labels | None) -> Difference:
@@ -139,26 +122,20 @@ class Captioner(Trainable):
         return self.difference(before, after)
 
     def losses(self, before: Tensor, after: Tensor, tokens: Tensor) -> dict[str, Tensor]:
-        """Return all loss terms, scalars by name, for both images' feature grids, (B, C, H, W) each.
-
-        `tokens`: captions, (B, L+1), with <START> and <END>, padded with NULL.
-        """
         return self.losses_of(self.encoding(before), self.encoding(after), tokens)
 
     def losses_of(
         self, before: Tensor, after: Tensor, tokens: Tensor, parts: int = 1, labels: Labels | None = None
     ) -> dict[str, Tensor]:
-        """Return the loss terms of a batch of B pairs: name -> scalar.
+        """Return the loss terms of a batch of B pairs: name -> scalar, or this process's share of it.
 
         before, after: encodings of the images, (B, N, D) each
-        tokens: R captions of each pair, (B*R, L+1); the captions of a pair are consecutive. Regularisers
-            see only the first caption of each pair.
-        parts: number of equal parts into which the batch is split. A pair is contrasted only with pairs of
-            its part (SCORER section 4.3). The losses of the parts are averaged, or summed if the model's
-            attribute `parts` (not this argument) is "sum".
-        labels: not used here, but in some subclasses (see Trainable)
-
-        If several processes share the batch, each returns its share of a loss term (distributed_batch.py).
+        tokens: R captions of each pair, (B*R, L+1), consecutive; regularisers see only the first caption of
+            each pair
+        parts: number of equal parts; a pair is contrasted only with pairs of its part (SCORER section 4.3).
+            The losses of the parts are averaged, or summed if the model's attribute `parts` (not this
+            argument) is "sum".
+        labels: used only by some subclasses (see Trainable)
         """
         difference = self.compared(before, after, labels)
         tokens = self.padded(tokens)
@@ -177,22 +154,15 @@ class Captioner(Trainable):
         return {name: combine(torch.stack([part[name] for part in losses])) for name in self.terms}
 
     def word_logits(self, tokens: Tensor, difference: Difference) -> Tensor:
-        """Return the logits, (R*B, L, V), of each word of captions, given the words before it.
-
-        `tokens`: captions, (R*B, L+1), with <START> and <END>, padded with NULL. The R captions of a pair are
-        consecutive.
-        """
+        """Return the logits of each word given the words before it: tokens (R*B, L+1) -> (R*B, L, V)."""
         return self.decoder(tokens, difference).logits.float()
 
     def padded(self, tokens: Tensor) -> Tensor:
-        """Return the captions `tokens`, (B, L+1), with padding (NULL) added at the end.
+        """Add as much padding to the captions, (B, L+1), as the decoder reads.
 
-        The last token of a caption is never an input of the decoder. The model's attribute `reads` sets
-        how many tokens are added to each caption:
-
-        reads "words": none. The input ends with the last word of the longest caption in `tokens`.
-        reads "end": one, if there is room. The input of the longest caption then also contains <END>.
-        reads "padding": as many as make the input as long as the longest caption of the data.
+        reads "words": none; the input ends with the last word of the longest caption in `tokens`
+        reads "end": one, if there is room; the longest caption's input then also contains <END>
+        reads "padding": as many as make the input as long as the longest caption of the data
         """
         room = max(0, self.sizes.longest + 1 - tokens.shape[1])  # the last token is no input of the decoder
         added = {"words": 0, "end": min(1, room), "padding": room}[self.reads]
@@ -216,10 +186,7 @@ def initialise_as(model: nn.Module, kind: str) -> None:
 
 @torch.no_grad()
 def initialise(model: nn.Module) -> None:
-    """Initialise linear maps and embeddings by N(0, 0.02) and biases by 0, as SCORER's released program does.
-
-    The embedding of the padding token stays zero.
-    """
+    """Draw weights from N(0, 0.02), with zero biases and padding, as SCORER's released program does."""
     for module in model.modules():
         if isinstance(module, nn.Linear) and type(module) in (nn.Linear, PairMap):
             module.weight.normal_(0.0, DEVIATION)
@@ -232,11 +199,7 @@ def initialise(model: nn.Module) -> None:
 
 
 def initialise_xavier(model: nn.Module, joint: bool = False) -> None:
-    """Initialise weights of two or more dimensions by Xavier's uniform (Glorot and Bengio, 2010).
-
-    The embedding of the padding token stays zero. With `joint`, attentions are initialised by
-    `initialise_jointly`.
-    """
+    """Initialise matrices by Xavier's uniform, but padding by zero; `joint`: see `initialise_jointly`."""
     for parameter in model.parameters():
         if parameter.dim() > 1:
             nn.init.xavier_uniform_(parameter)
@@ -251,20 +214,13 @@ def initialise_xavier(model: nn.Module, joint: bool = False) -> None:
 
 @torch.no_grad()
 def oppose_halves(weight: Tensor) -> None:
-    """Set the second half of `weight`, (D, 2D), to minus the first half, W', in place.
-
-    The weight then maps [x ; y] to W' (x - y).
-    """
+    """Set the second half of `weight`, (D, 2D), to minus the first, W': it maps [x ; y] to W' (x - y)."""
     first, second = weight.chunk(2, 1)
     second.copy_(-first)
 
 
 def initialise_jointly(attention: MultiHeadAttention) -> None:
-    """Initialise an attention as torch's nn.MultiheadAttention does.
-
-    The weights of the query, key and value maps are drawn from Xavier's uniform distribution. Its range is
-    that for a single matrix of the shape (3D, D). All biases are set to 0.
-    """
+    """Initialise as torch's nn.MultiheadAttention does: Xavier's range of one (3D, D) matrix, zero biases."""
     for map_ in (attention.query, attention.key, attention.value):
         nn.init.xavier_uniform_(map_.weight, gain=0.5**0.5)  # sqrt(6 / (3D + D)), not sqrt(6 / (D + D))
     for name, parameter in attention.named_parameters():
@@ -273,10 +229,7 @@ def initialise_jointly(attention: MultiHeadAttention) -> None:
 
 
 def split(record: Record, parts: int) -> list[Record]:
-    """Split a record of a batch, such as Difference or Words, into `parts` equal parts.
-
-    Each tensor is split along its first axis, the batch.
-    """
+    """Split each tensor of a record, such as Difference or Words, along the batch into equal parts."""
 
     def part(number: int) -> Callable[[Tensor], Tensor]:
         return lambda x: x.chunk(parts)[number]
@@ -285,10 +238,7 @@ def split(record: Record, parts: int) -> list[Record]:
 
 
 def rows(record: Record, choose: Callable[[Tensor], Tensor]) -> Record:
-    """Return a copy of a record, such as Difference or Words, with `choose` applied to each tensor.
-
-    A field of a record is a tensor or a tuple of records.
-    """
+    """Return a copy of a record with `choose` applied to its tensors, also to those of nested records."""
 
     def chosen(value: Tensor | tuple[Record, ...]) -> Any:
         return choose(value) if isinstance(value, Tensor) else tuple(rows(part, choose) for part in value)
@@ -297,11 +247,7 @@ def rows(record: Record, choose: Callable[[Tensor], Tensor]) -> Record:
 
 
 def caption_loss(words: Words, tokens: Tensor) -> Tensor:
-    """Return this process's share of L_cap, the mean cross-entropy per word (SCORER Eq. 12).
-
-    `words` has the predictions for the captions `tokens`, (B, L+1). The mean is over the words of all
-    processes, and the shares of the processes add up to it. The id 0 is no target, also inside a caption.
-    """
+    """Return this process's share of L_cap (SCORER Eq. 12), the mean over words; 0 is no target anywhere."""
     logits = words.logits.to(torch.promote_types(words.logits.dtype, torch.float32)).flatten(0, 1)
     targets = tokens[:, 1:].flatten()
     summed = F.cross_entropy(logits, targets, ignore_index=NULL, reduction="sum")

@@ -51,12 +51,7 @@ class DecoderLayer(nn.Module):
     def forward(
         self, x: Tensor, memory: Tensor, keys: Tensor | None = None, words: RealWords = ALL_WORDS
     ) -> States:
-        """Apply the layer to all words at once; return the States.
-
-        x: words, (k*B, L, D), or (T, D) if `words` packs them; the k captions of a pair are consecutive
-        memory: the N image tokens of each pair, (B, N, D)
-        keys: (k*B, L), true for the words that the self-attention may attend to; None: all words
-        """
+        """Apply the layer to words, (k*B, L, D) or packed (T, D); only `keys`, (k*B, L), are attended to."""
         self_attended = self.attend_words(x, keys, words)
         x = self.norms[0](x + self.dropout(self_attended))
         cross_attended = self.attend_memory(x, memory, words)
@@ -80,10 +75,9 @@ class DecoderLayer(nn.Module):
         return maps.output(words.pack(heads.unflatten(1, (-1, q.shape[1])).flatten(0, 1)))
 
     def step(self, x: Tensor, past: "Past", position: int) -> tuple[Tensor, Tensor]:
-        """Apply the layer to the newest word of each caption, x, (R, 1, D), at `position`.
+        """Apply the layer to each caption's newest word, x, (R, 1, D); add its keys and values to `past`.
 
-        `past` holds the keys and values of earlier words, and gets those of x. Returns the output, (R, 1, D),
-        and the queries of the cross-attention, (R, h, d).
+        Returns the output, (R, 1, D), and the queries of the cross-attention, (R, h, d).
         """
         q = self.self_attention.queries(x)
         keys, values = past.append(*self.self_attention.keys_values(x), position)
@@ -119,11 +113,7 @@ class Past:
         self.values = torch.empty_like(self.keys)
 
     def append(self, k: Tensor, v: Tensor, position: int) -> tuple[Tensor, Tensor]:
-        """Store the keys `k` and the values `v` of n new words, (R, h, n, d) each.
-
-        `position` is the index of the first new word in the caption. Returns the keys and the values of all
-        words so far, (R, h, position + n, d) each.
-        """
+        """Store n new words from `position` on: k, v (R, h, n, d) -> all so far, (R, h, position + n, d)."""
         end = position + k.shape[2]
         keys, values = (rows[: self.left].flatten(0, 1) for rows in (self.keys, self.values))  # views
         keys[:, :, position:end], values[:, :, position:end] = k, v
@@ -136,11 +126,7 @@ class Past:
             rows.copy_(rows[parents])
 
     def leave(self, exchange: Exchange) -> None:
-        """Move the unfinished pairs to the first rows, so that the search continues only with these pairs.
-
-        `exchange` says which rows are moved. The memory keys of the finished pairs move to the last rows,
-        because the attention maps need them later. Other tensors of the finished pairs may be overwritten.
-        """
+        """Keep only the unfinished pairs, first; the maps need the finished pairs' memory keys, now last."""
         exchange.apply(self.memory_keys)
         for rows in (self.memory_values, self.keys, self.values):
             exchange.move(rows)
@@ -166,15 +152,11 @@ class TransformerState:
         exchange.apply(self.order)
 
     def queries(self, trace: Tensor) -> Tensor:
-        """Reorder the queries of generated words, `trace`, (B, L, h, d), and return them as (B, h, L, d).
-
-        In `trace`, pairs are in the order of the batch. In the result, pairs are in the order of the
-        search. The orders differ, because the search moves unfinished pairs before finished pairs.
-        """
+        """Put generated words' queries into the search's order of pairs: (B, L, h, d) -> (B, h, L, d)."""
         return trace[self.order].transpose(1, 2).contiguous()
 
     def one_map(self, maps: Tensor) -> Tensor:
-        """Reorder maps, (B, L, N), from the search's order of pairs to the batch's; return (B, L, 1, N)."""
+        """Put maps from the search's order of pairs into the batch's: (B, L, N) -> (B, L, 1, N)."""
         return maps[self.order.argsort(), :, None]
 
 
@@ -190,7 +172,7 @@ class TransformerDecoder(Unweighed, nn.Module):
         raise NotImplementedError
 
     def predict(self, x: Tensor) -> Tensor:
-        """Return the logits of the next word, (..., V), for states of the last layer, (..., D)."""
+        """Return the next word's logits for states of the last layer: (..., D) -> (..., V)."""
         raise NotImplementedError
 
     def memory_of(self, difference: Difference, number: int) -> Tensor:
@@ -202,10 +184,8 @@ class TransformerDecoder(Unweighed, nn.Module):
     ) -> Words:
         """Predict words 1 to L of the captions `tokens`, (k*B, L+1), each from the words before it.
 
-        Captions have <START> and <END>, and are padded with NULL; the k captions of a pair are consecutive.
-        With `keep_layers`, the result includes each layer's states. If `padding_is_key` is false, no position
-        attends to padding. Outputs at words do not depend on this setting, but outputs at padding do. On a
-        CPU, outputs at padding are zero if `padding_is_key` is true and `keep_layers` is false.
+        The k captions of a pair are consecutive. `padding_is_key` changes only outputs at padding. On a CPU,
+        these are zero if it is true and `keep_layers` is false.
         """
         x, read = self.embed(tokens[:, :-1]), of_captions(tokens[:, :-1])
         packs = x.device.type == "cpu" and padding_is_key and not keep_layers
@@ -232,10 +212,7 @@ class TransformerDecoder(Unweighed, nn.Module):
         return NextWord(self.predict(x[:, 0]), queries)
 
     def maps(self, trace: Any, state: TransformerState) -> Tensor:
-        """Return the last layer's attention map of each word, averaged over heads, (B, L, 1, N).
-
-        The values of a map sum to 1. `trace` holds the words' queries, (B, L, h, d).
-        """
+        """Return the last layer's attention, averaged over heads: trace (B, L, h, d) -> (B, L, 1, N)."""
         attention, keys = self.layers[-1].cross_attention, state.layers[-1].memory_keys
         return state.one_map(attention.map(state.queries(trace), keys))
 

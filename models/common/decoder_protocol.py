@@ -24,11 +24,6 @@ class Difference:
     after: Tensor  # (B, N, D)
 
     def alignment(self, rows: list[int]) -> Tensor | None:
-        """Return the attention between the two images of each pair; `rows` are the indices of the pairs.
-
-        This class stores no such attention, so its result is None. The subclass Aligned returns the
-        attention.
-        """
         return None
 
 
@@ -44,12 +39,7 @@ class Aligned(Difference):
     before_keys: Tensor  # (B, h, N, d)
 
     def alignment(self, rows: list[int]) -> Tensor:
-        """Return how the cells of the after images attend to the cells of the before images.
-
-        The result, (len(rows), N, N), is averaged over heads (SCORER Eq. 5, DIRL Eq. 5). [r, i, j] is the
-        weight that cell i of the after image gives to cell j of the before image. The weights of cell i sum
-        to 1. Only the pairs with the indices `rows` are computed, to save memory.
-        """
+        """Return the weights of before cells for after cells, (len(rows), N, N) (SCORER, DIRL Eq. 5)."""
         return attention_weights(self.after_queries[rows], self.before_keys[rows]).mean(1)
 
 
@@ -94,13 +84,7 @@ class State(Protocol):
         """Replace each caption r by caption parents[r]; `parents` has the shape (R)."""
 
     def leave(self, ended: Tensor) -> None:
-        """Remove the ended pairs from the state of the search.
-
-        `ended` has one bool for each pair that is still in the search: True if the pair has ended now.
-        Let n be the number of unfinished pairs. Afterwards, they are the first n pairs. The first ended
-        pair among the first n is replaced with the first unfinished pair behind them, the second with
-        the second, and so on. The other unfinished pairs keep their places (see class Exchange).
-        """
+        """Remove the `ended` pairs; the n unfinished pairs become the first n rows (see Exchange)."""
 
 
 SearchState = TypeVar("SearchState", bound=State)
@@ -120,11 +104,9 @@ class Decoder(Protocol[SearchState]):
     ) -> Words:
         """Return the decoder's predictions for captions, each word predicted from the words before it.
 
-        tokens: (k*B, L+1), the token ids of k captions for each of B pairs. A caption starts with
-            <START> and ends with <END>. <START> is not predicted, so each caption has L predictions.
-        difference: the encoded images of the B pairs
-        keep_layers: True if the result includes the states of each layer. Some decoders ignore this.
-        padding_is_key: False if no position may attend to padding. Some decoders ignore this.
+        tokens: (k*B, L+1), k captions for each of B pairs, from <START> (never predicted) to <END>
+        keep_layers: True if the result includes the states of each layer; some decoders ignore this
+        padding_is_key: False if no position may attend to padding; some decoders ignore this
         """
 
     def begin(self, difference: Difference, beam: int = 1) -> SearchState:
@@ -136,18 +118,13 @@ class Decoder(Protocol[SearchState]):
     def maps(self, trace: Tensor | None, state: SearchState) -> Tensor | None:
         """Return the attention maps of one caption per pair, (B, L, I, N), or None if there is no attention.
 
-        Each map sums to 1. I is 1 if a word has one map for both images, and 2 if it has a map for each
-        image. `trace`, (B, L, ...), has the `NextWord.trace` of each decoding step, and zeros after the end
-        of a caption. The pairs in `trace` and in the result are in the order of the batch. The order of the
-        rows of `state` can differ.
+        Each map sums to 1. I is 1 (one map for both images) or 2. `trace`, (B, L, ...), has each step's
+        `NextWord.trace`, zeros after a caption's end. Trace and result are in the order of the batch; the
+        rows of `state` may not be.
         """
 
     def word_weights(self, trace: Tensor | None) -> Tensor | None:
-        """Return the weights that the decoder gives to its K inputs at each word, (B, L, K).
-
-        The K weights of a word sum to 1. Returns None if the decoder does not weigh inputs (K = 0).
-        `trace` holds what the decoding steps stored to compute the weights.
-        """
+        """Return each word's weights of the decoder's K inputs, (B, L, K), summing to 1; None if K = 0."""
 
 
 class Unweighed:
@@ -170,39 +147,20 @@ class Exchange:
     """
 
     def __init__(self, ended: Tensor):
-        """Find the rows that are exchanged: ended rows among the first n, unfinished rows after them.
-
-        `ended`, bool (rows,), is True for the rows whose pairs have ended. n is the number of the other
-        rows; the attribute `left` stores n.
-        """
+        """Pair the ended rows among the first n with the unfinished rows after them; `ended` is (rows,)."""
         unfinished = ~ended
         self.left = int(unfinished.sum())  # n
         self.ended_rows = ended[: self.left].nonzero()[:, 0]
         self.unfinished_rows = self.left + unfinished[self.left :].nonzero()[:, 0]
 
     def move(self, rows: Tensor) -> None:
-        """Copy unfinished rows over ended rows, in place; return nothing.
-
-        Afterwards, the first n rows are the n unfinished rows. The first ended row of the first n rows
-        is overwritten by the first unfinished row behind them, the second by the second, and so on. The
-        rows behind the first n rows are not changed.
-        """
         rows[self.ended_rows] = rows[self.unfinished_rows]
 
     def apply(self, rows: Tensor) -> None:
-        """Reorder `rows` in place, so that the unfinished rows come first and the ended rows last.
-
-        Let n be the number of unfinished rows. Each ended row among the first n rows is exchanged with an
-        unfinished row after them. The other rows keep their places.
-        """
         rows[self.ended_rows], rows[self.unfinished_rows] = rows[self.unfinished_rows], rows[self.ended_rows]
 
     def remaining(self, rows: Tensor) -> Tensor:
-        """Return a new tensor with only the n unfinished rows of `rows`; `rows` is not changed.
-
-        Each ended row among the first n rows is replaced with an unfinished row that lies after them. The
-        other rows keep their places.
-        """
+        """Return a copy of only the n unfinished rows, in the order that `move` gives them."""
         moved = rows.clone()
         self.move(moved)
         return moved[: self.left]

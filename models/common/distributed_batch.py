@@ -13,7 +13,6 @@ from torch import Tensor, distributed
 
 
 def processes() -> int:
-    """Return the number of processes that share the batch."""
     return distributed.get_world_size() if distributed.is_initialized() else 1
 
 
@@ -29,12 +28,11 @@ def join_processes(x: Tensor) -> Tensor:
 
 
 def total(x: Tensor) -> Tensor:
-    """Return the sum of x over all processes; every process gets the sum."""
     return _Total.apply(x) if processes() > 1 else x
 
 
 def add_gradients(parameters: Iterable[Tensor]) -> None:
-    """Replace each parameter's gradient by its sum over all processes.
+    """Sum each parameter's gradient over all processes.
 
     DistributedDataParallel cannot be used, because it averages gradients and needs a single forward call.
     """

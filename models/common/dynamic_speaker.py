@@ -102,7 +102,6 @@ class AttentionMap(nn.Module):
 
 
 def shares(maps: Tensor) -> Tensor:
-    """Return sigmoid(maps), (..., N), divided by its sum over the N cells."""
     return F.logsigmoid(maps).softmax(-1)  # exact even if all sigmoids are near 0
 
 
@@ -160,12 +159,7 @@ class DynamicSpeaker(nn.Module):
     def forward(
         self, tokens: Tensor, difference: Difference, keep_layers: bool = False, padding_is_key: bool = True
     ) -> Weighed:
-        """Predict each word of R captions from the words before it (teacher forcing).
-
-        `tokens`, (R, L+1), are the captions from <START> to <END>. The result has the logits of L words
-        per caption. The protocol Decoder requires `keep_layers` and `padding_is_key`, but they have no
-        effect here.
-        """
+        """Predict each word of captions, (R, L+1), from the words before it; the options have no effect."""
         state = self.begin(difference, len(tokens) // len(difference.memory))
         steps = [self._advance(word, state) for word in tokens[:, :-1].unbind(1)]
         hidden, weights = (torch.stack(outputs, 1) for outputs in zip(*steps, strict=True))
@@ -185,11 +179,7 @@ class DynamicSpeaker(nn.Module):
         return SpeakerState(memory, gates, (zero, zero), (zero, zero), difference.maps, beam)
 
     def step(self, tokens: Tensor, position: int, state: SpeakerState) -> NextWord:
-        """Predict the next word of R captions, and update `state`. `position` has no effect.
-
-        `tokens`, (R,), are the last words of the captions so far. In the result, `trace`, (R, 3), has the
-        weights of before image, difference and after image at this step.
-        """
+        """Predict the next word after `tokens`, (R,), and weigh before, difference and after, (R, 3)."""
         hidden, weights = self._advance(tokens, state)
         return NextWord(self.vocabulary(hidden), weights)
 
@@ -210,18 +200,9 @@ class DynamicSpeaker(nn.Module):
         return self.dropout(h), weights
 
     def maps(self, trace: Any, state: SpeakerState) -> Tensor:
-        """Return the attention maps of both images for each word, (B, L, 2, N).
-
-        Each map sums to 1. All L words of a caption have the same two maps. `trace`, (B, L, 3), only gives
-        the number L of words.
-        """
         return shares(state.maps)[:, None].expand(-1, trace.shape[1], -1, -1)
 
     def word_weights(self, trace: Tensor | None) -> Tensor | None:
-        """Return the weights of the before image, the difference and the after image at each word, (B, L, 3).
-
-        The decoding steps have already computed these weights, so the result is the argument `trace` itself.
-        """
         return trace
 
 
@@ -245,11 +226,7 @@ class DynamicCaptioner(Captioner):
         encoding: nn.Module,
         difference: nn.Module,
     ):
-        """Build the captioner.
-
-        width: width K of the vectors in the memory, (B, 3, K), that the module `difference` computes
-        encoding: module that encodes the feature grids
-        """
+        """Build the captioner; `width` is K of the memory, (B, 3, K), that `difference` computes."""
         speaker = DynamicSpeaker(sizes, width, dropout)
         super().__init__(sizes, difference, {}, dropout, encoding=encoding, decoder=speaker)
         self.never = NEVER if switches.barred == "marks" else ()
@@ -257,15 +234,11 @@ class DynamicCaptioner(Captioner):
     def losses_of(
         self, before: Tensor, after: Tensor, tokens: Tensor, parts: int = 1, labels: Labels | None = None
     ) -> dict[str, Tensor]:
-        """Return the loss terms of a batch, as name -> scalar.
+        """Return the loss terms of a batch, name -> scalar, or this process's share of each.
 
         before, after: encodings of the images of B pairs, (B, N, K) each
-        tokens: captions; the k captions of a pair are consecutive
-        parts: number of equal parts into which the batch is split for the loss term `cap`. For each part,
-            the mean cross-entropy per word is computed; `cap` is the mean over the parts.
+        parts: equal parts of the batch; `cap` is the mean over them of their mean cross-entropy per word
         labels: they tell which pairs are changed; None: all pairs are changed
-
-        If several processes share the batch, each process returns its share of a loss term.
         """
         difference = self.difference(before, after)
         words: Weighed = self.decoder(tokens, difference)
@@ -288,12 +261,7 @@ def map_size(difference: AttendedDifference, changed: Tensor) -> Tensor:
 
 
 def negative_entropy(words: Weighed, changed: Tensor) -> Tensor:
-    """Return a loss term, a scalar: the negative entropy, in nats, of the words' weights.
-
-    Each word has three weights: of the before image, of the difference and of the after image. They sum
-    to 1. The negative entropy is summed over the words of a caption, with <END>. The mean over the captions
-    of changed pairs is returned. `changed`, (B,), is 1 for a changed pair and 0 for an unchanged pair.
-    """
+    """Return the negative entropy of the words' weights, nats per caption of pairs with `changed` 1."""
     weights = words.weights.float()
     entropies = -(weights * weights.clamp(min=1e-38).log()).sum(-1)  # (R, L)
     counted = changed.repeat_interleave(len(weights) // len(changed))  # (R)

@@ -57,13 +57,10 @@ class Entry:
 
     @property
     def retrieves(self) -> bool:
-        """True if the model has a pretraining phase that learns retrieval."""
         return any(phase.learns == "retrieval" for phase in self.phases)
 
     def phases_of(self, switches: Any) -> tuple[EarlierPhase, ...]:
-        """Return the pretraining phases of the model with these switches."""
         return tuple(phase for phase in self.phases if phase.exists(switches))
 
     def phase(self, settings: str) -> EarlierPhase | None:
-        """Return the pretraining phase whose name is `settings`, or None if the model has no such phase."""
         return next((phase for phase in self.phases if phase.settings == settings), None)

@@ -20,10 +20,7 @@ def up_to_last(tokens: Tensor) -> Tensor:
 
 
 def of_captions(tokens: Tensor) -> Tensor:
-    """Return a mask, (captions, L), that is true at the tokens of each caption and false at its padding.
-
-    A caption without <END> was cut at the limit of tokens, so it has no padding, even if it ends with NULL.
-    """
+    """Return a mask, (captions, L), of tokens before the padding; a caption without <END> has no padding."""
     return up_to_last(tokens) | (tokens != END).all(1, keepdim=True)
 
 
@@ -38,7 +35,6 @@ class RealWords:
         self.read, self.indices = read, None if read is None else read.flatten().nonzero()[:, 0]
 
     def pack(self, x: Tensor) -> Tensor:
-        """Return the values of x, (k*B, L, D), at the positions with a word, (T, D)."""
         return x if self.indices is None else x.flatten(0, 1).index_select(0, self.indices)
 
     def unpack(self, x: Tensor) -> Tensor:

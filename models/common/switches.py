@@ -120,14 +120,9 @@ VARIANTS = ("paper", "released")
 
 
 def resolve(key: str, variant: Any, overrides: Any, released: Any, names: frozenset[str]) -> Any:
-    """Return the switches of a variant, with some values overridden.
+    """Return the switches of a variant ("paper": the defaults; "released": `released`), then `overrides`.
 
-    key: "model.<name>", for error messages
-    variant: "paper": all switches have their default values; "released": the switches are `released`
-    overrides: name of a switch -> value
-    released: switches of the authors' program
-    names: names of the switches that `overrides` may contain
-
+    key: "model.<name>", for error messages; names: the switches that `overrides` may contain
     Raises ValueError, which names the key, if the variant, a switch or a value is not valid.
     """
     if not isinstance(variant, str) or variant not in VARIANTS:

@@ -58,10 +58,9 @@ class Trainable(nn.Module):
     ) -> dict[str, Tensor]:
         """Return losses and measures, scalars by name, for both images' encodings, (B, N, D) each.
 
-        `tokens` are captions. The batch is split into `parts` equal parts, and a pair is contrasted
-        only with pairs of its part. `labels` (class Labels) say which pairs are changed. In
-        pre-training, they can also name the batch's task and the images' classes. Each model defines
-        the effect of None.
+        A pair is contrasted only with pairs of its part of `parts` equal parts. `labels` say which pairs are
+        changed and, in pre-training, the batch's task and the images' classes. Each model defines the effect
+        of None.
         """
         raise NotImplementedError
 
@@ -69,7 +68,6 @@ class Trainable(nn.Module):
         """Clamp learned temperatures to their bounds; called after each optimiser step."""
 
     def halve(self) -> None:
-        """Convert weights to 16 bits (setting `half_weights`). Raises ValueError if the model cannot."""
         raise ValueError("half_weights: the model has no weights to train in 16 bits; set it to false")
 
 
@@ -77,9 +75,9 @@ class Retrieves(Trainable):
     """Base class of retrieval models, which compute vectors of pairs and of captions in a common space."""
 
     def pairs(self, before: Tensor, after: Tensor) -> Tensor:
-        """Return a vector for each pair, (B, E). `before` and `after` are encoded images, (B, N, D) each."""
+        """Return a vector for each pair of encoded images: (B, N, D) each -> (B, E)."""
         raise NotImplementedError
 
     def sentences(self, tokens: Tensor) -> Tensor:
-        """Return the captions' vectors, (B, E); `tokens`, (B, L), have <START> and <END>."""
+        """Return the vectors of captions, which have <START> and <END>: (B, L) -> (B, E)."""
         raise NotImplementedError

@@ -45,8 +45,8 @@ class SharedParts(nn.Module):
     def shared(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return the shared parts of two encoded images, (B, N, D) each.
 
-        Two more results are queries of the after image and keys of the before image, (B, h, N, d) each. They
-        belong to the last layer.
+        Two more results are the last layer's queries of the after image and keys of the before image,
+        (B, h, N, d) each.
         """
         b, a = before, after
         for attention, norm in zip(self.attentions, self.norms, strict=True):
@@ -73,10 +73,7 @@ class Interaction(SharedParts):
         self.dropout = nn.Dropout(dropout) if switches.fusion_dropout else nn.Identity()
 
     def forward(self, before: Tensor, after: Tensor) -> Aligned:
-        """Compare two encoded images, (B, N, D) each, and return an Aligned.
-
-        The field `memory` of the result is the difference, (B, N, D), which the decoder reads.
-        """
+        """Compare two encoded images, (B, N, D) each; `memory` is their difference, (B, N, D)."""
         b, a, *queries_keys = self.shared(before, after)
         differences = torch.cat([before - b, after - a], -1)  # Eq. 6: F^d, (B, N, 2D)
         memory = torch.relu(self.dropout(self.norm(self.fuse(differences))))  # Eq. 7, (B, N, D)
@@ -108,13 +105,10 @@ class ChannelCorrelation(Regulariser):
 
 
 def correlation(before: Tensor, after: Tensor, center: bool) -> Tensor:
-    """Return the matrix of the correlations between both images' channels, (D, D) (DIRL Eq. 3).
+    """Return the correlations of both images' channels: (tokens, D) each -> (D, D) (DIRL Eq. 3).
 
-    `before` and `after` are (tokens, D) each. Row i and column j hold the correlation of channel i of
-    `before` with channel j of `after`, over the tokens of all processes. Without `center`, the correlation
-    is the cosine of the two channels. With `center`, each channel is first standardised to the mean 0 and
-    the unbiased standard deviation 1. The correlation is then the mean of the products of the two channels
-    over the tokens.
+    It is over the tokens of all processes. Without `center`, it is the cosine of two channels. With `center`,
+    it is the mean product of channels standardised to the mean 0 and the unbiased standard deviation 1.
     """
     dtype = torch.promote_types(before.dtype, torch.float32)
     with torch.autocast(before.device.type, enabled=False):  # because 25,000 products are added at batch 128
@@ -134,10 +128,7 @@ def transformer(sizes: Sizes, switches: Switches, *, dropout: float) -> Captione
 
 
 def dirl(sizes: Sizes, switches: Switches, *, dropout: float, alpha: float) -> Captioner:
-    """Build DIRL without the cross-modal contrast (Table 6).
-
-    `alpha` is the weight of the correlations of different channels in the loss L_dirl (Eq. 4).
-    """
+    """Build DIRL without cross-modal contrast (Table 6); `alpha` weighs off-diagonal correlations (Eq. 4)."""
     terms = {"dirl": ChannelCorrelation(sizes, alpha, switches, dropout)}
     return Captioner(sizes, Interaction(sizes, switches, dropout), terms, dropout, switches)
 
@@ -166,10 +157,7 @@ class CrossModalContrast(Regulariser):
         return torch.stack([self.of_layer(states, words.real) for states in layers]).mean()
 
     def of_layer(self, states: States, real: Tensor) -> Tensor:
-        """Return the loss of one decoder layer, which computed `states`.
-
-        `real`, (captions, L), is true where the word to predict is not padding.
-        """
+        """Return a decoder layer's loss; `real`, (captions, L), is true where a word is to predict."""
         with torch.autocast(real.device.type, enabled=False):  # in float32 at least
             text, visual = self.pooled(states, real)  # (b, D) each
             to_visual = text @ join_processes(visual).T  # (b, B): this process's captions, all differences
@@ -181,10 +169,8 @@ class CrossModalContrast(Regulariser):
     def pooled(self, states: States, real: Tensor) -> tuple[Tensor, Tensor]:
         """Return a text vector and a visual vector for each of the b captions, (b, D) each.
 
-        The text vector is the mean of the caption's text states. The visual vector is the mean of the
-        difference features to which its words attend. With the switch `pooled: real`, the means are over
-        the positions with a word, where the mask `real`, (b, L), is true. Otherwise, they are over all L
-        positions.
+        They are means of the text states and of the difference features attended to. With the switch `pooled:
+        real`, only positions with a word count, where `real`, (b, L), is true.
         """
         if self.switches.streams == "attended":
             streams = states.self_attended, states.cross_attended  # Eq. 8-9, (B, L, D)
@@ -201,10 +187,7 @@ class CrossModalContrast(Regulariser):
 
 
 def ccr(sizes: Sizes, switches: Switches, *, dropout: float, temperature: float) -> Captioner:
-    """Build CCR: the same network as `transformer`, trained also with the loss L_ccr (Table 6).
-
-    `temperature` is the temperature of this cross-modal contrastive loss (Eq. 10-14).
-    """
+    """Build CCR: `transformer`, trained also with L_ccr, which has the temperature (Table 6, Eq. 10-14)."""
     terms = {"ccr": CrossModalContrast(temperature, switches)}
     return _captioner(sizes, switches, terms, dropout)
 
@@ -212,11 +195,7 @@ def ccr(sizes: Sizes, switches: Switches, *, dropout: float, temperature: float)
 def dirl_ccr(
     sizes: Sizes, switches: Switches, *, dropout: float, alpha: float, temperature: float
 ) -> Captioner:
-    """Build DIRL+CCR, the complete model of the paper.
-
-    `alpha` is the weight of the correlations of different channels in the loss L_dirl (Eq. 4).
-    `temperature` is that of the contrastive loss L_ccr.
-    """
+    """Build DIRL+CCR, the complete model of the paper; for `alpha` and `temperature` see `dirl` and `ccr`."""
     terms = {
         "dirl": ChannelCorrelation(sizes, alpha, switches, dropout),
         "ccr": CrossModalContrast(temperature, switches),

@@ -40,13 +40,7 @@ class DualAttention(nn.Module):
             attend_to_differences(self.map)
 
     def forward(self, before: Tensor, after: Tensor) -> AttendedDifference:
-        """Return the memory of a pair for the decoder, with the attention maps on both images.
-
-        `before` and `after`, (B, N, K), are the cells of the images. An image's attended vector combines
-        its cells, weighted by its map. The memory, (B, 3, K), holds three vectors: the attended vector of
-        the before image (l_bef), the difference l_aft - l_bef, and the attended vector of the after image
-        (l_aft).
-        """
+        """Attend to cells, (B, N, K) each; `memory`, (B, 3, K), is l_bef, l_aft - l_bef and l_aft."""
         difference = after - before
         maps = [self.map(image, difference) for image in (before, after)]  # (B, N) each
         l_bef, l_aft = attended(maps[0], before, self.pooled), attended(maps[1], after, self.pooled)

@@ -44,13 +44,7 @@ class MaskDecoder(Unweighed):
     def __call__(
         self, tokens: Tensor, difference: Difference, keep_layers: bool = False, padding_is_key: bool = True
     ) -> Words:
-        """Predict words of captions in which some words are replaced by [MASK].
-
-        `tokens`, (k*B, L), are the masked captions. The output at a position predicts the word at this
-        position, not the next word. Each position attends to itself, to earlier positions, and to the
-        images. Therefore no word attends to the padding, which is at the end. The protocol Decoder
-        requires `keep_layers` and `padding_is_key`, but they have no effect here.
-        """
+        """Predict the words of masked captions, (k*B, L), each at its own position; ignore the options."""
         x = self.network.over_words(tokens, self.network.over_images(difference.memory)[0])
         real = up_to_last(tokens)  # not of_captions: <END> may be masked
         return Words(self.network.output(x), x, real, real)
@@ -60,11 +54,7 @@ class MaskDecoder(Unweighed):
         return TransformerState([Past(*keys_values, self.longest, beam) for keys_values in images])
 
     def step(self, tokens: Tensor, position: int, state: TransformerState) -> NextWord:
-        """Predict the next word of each of R captions.
-
-        `tokens`, (R,), are the words at `position`. [MASK] is put after each of them, and the next word is
-        predicted at [MASK]. The keys and values of `tokens` are added to `state`.
-        """
+        """Predict the next word of R captions at a [MASK] after `tokens`, (R,), and add these to `state`."""
         masks, state.words = torch.full_like(tokens, self.network.mask), position + 1
         x = self.network.cross.norm(self.network.text(torch.stack([tokens, masks], 1), position))
         for block, past in zip(self.network.cross.blocks, state.layers, strict=True):
@@ -72,12 +62,7 @@ class MaskDecoder(Unweighed):
         return NextWord(self.network.output(x[:, 1]), queries)
 
     def maps(self, trace: Any, state: TransformerState) -> Tensor:
-        """Return the attention of each word to the cells, (B, L, 1, N); the weights of a word sum to 1.
-
-        The decoder predicts a word at the position of a [MASK]. The attention of a word is the attention of
-        its [MASK] in the last block. It is averaged over heads, and added over both images. `trace` holds
-        the queries of the [MASK] tokens, (B, L, h, d).
-        """
+        """Return the last block's attention of [MASK] to both images' cells, added: (B, L, 1, N), sum 1."""
         before, after = state.layers[-1].memory_keys.chunk(2, 2)  # [IMG1] or [IMG2], then cells
         keys = torch.cat([before[:, :, 1:], after[:, :, 1:]], 2)
         first, second = attention_weights(state.queries(trace), keys).mean(1).chunk(2, -1)
@@ -85,12 +70,9 @@ class MaskDecoder(Unweighed):
 
 
 def step(block: TransformerBlock, x: Tensor, past: Past, position: int) -> tuple[Tensor, Tensor]:
-    """Apply one transformer block to the two tokens `x` of each caption, (R, 2, D).
+    """Apply a block to a caption's last word and [MASK]: (R, 2, D) -> (R, 2, D), [MASK]'s queries (R, h, d).
 
-    The two tokens are the caption's last word, at index `position`, and [MASK]. The last word does not
-    see [MASK]. `past` has the keys and values of the image tokens and of the earlier words. The keys
-    and values of `x` are added to it. Returns the block's output, (R, 2, D), and the queries of [MASK],
-    (R, h, d).
+    The last word does not see [MASK]. The keys and values of `x` are added to `past`.
     """
     attention, y = block.attention, block.norm_1(x)
     q = attention.queries(y)  # (R, h, 2, d)
@@ -127,14 +109,12 @@ class MaskedCaptioner(Captioner):
     def losses_of(
         self, before: Tensor, after: Tensor, tokens: Tensor, parts: int = 1, labels: Labels | None = None
     ) -> dict[str, Tensor]:
-        """Return the cross-entropies of masked words (`cap`) and of a classifier of changed pairs (`judge`).
+        """Return the cross-entropies of masked words (`cap`) and of finding changed pairs (`judge`).
 
         before, after: cells of both images, (B, N, C) each
         tokens: k captions of each pair, (k*B, L), which are consecutive, padded with NULL
-        parts: has no effect
         labels: which pairs are changed; without labels, no pair counts for `judge`
-
-        If several processes share the batch, each returns its share.
+        `parts` has no effect. If several processes share the batch, each returns its share.
         """
         (network,) = self.network
         images, marks = network.over_images(network(before, after).memory)
@@ -148,10 +128,9 @@ class MaskedCaptioner(Captioner):
         return losses
 
     def word_logits(self, tokens: Tensor, difference: Difference) -> Tensor:
-        """Return logits for every word of captions, each predicted from the words before it: (R*B, L, V).
+        """Return each word's logits, given the words before it: (R*B, L+1) -> (R*B, L, V).
 
-        `tokens` are the captions, (R*B, L+1): R captions for each of B pairs. To predict a word, [MASK] is
-        put in its place, after the earlier words. Decoding predicts words in the same way.
+        As in decoding, [MASK] is put in place of the word to predict, after the earlier words.
         """
         (network,) = self.network
         R, L = len(tokens), tokens.shape[1] - 1
@@ -164,11 +143,7 @@ class MaskedCaptioner(Captioner):
         return network.output(network.over_words(read, images, masked)).float().unflatten(0, (R, L))
 
     def judged(self, marks: Tensor, changed: Tensor) -> dict[str, Tensor]:
-        """Return loss and accuracy of the classifier that finds changed pairs.
-
-        marks: (B, 2, D), input of the classifier: the outputs at [IMG1] and [IMG2]
-        changed: (B,), 1 changed, 0 unchanged, -1 unknown; unknown pairs are ignored
-        """
+        """Classify pairs by [IMG1] and [IMG2], (B, 2, D); `changed`, (B,): 1, 0, or -1 to ignore a pair."""
         logits = self.judge(marks.flatten(1)).float()
         count = total((changed >= 0).sum()).clamp(min=1)
         summed = F.cross_entropy(logits, changed, ignore_index=-1, reduction="sum")
@@ -199,21 +174,14 @@ def build(
 def no_pretraining(
     sizes: PclSizes, switches: PclSwitches, *, dropout: float, coef_lr: float, masked_words_captioning: float
 ) -> Captioner:
-    """Build the captioner for training without pretraining (Table 3)."""
     return MaskedCaptioner(sizes, switches, dropout, masked_words_captioning, coef_lr)
 
 
 def special_tokens(switches: PclSwitches) -> int:
-    """Return the number of special tokens in a caption if captions are padded to `max_tokens`, else 0.
-
-    The number is 3, for <START>, <END> and [CLS]. The result is 0 if captions are padded to the longest
-    training caption.
-    """
     return 3 if switches.length == "max_tokens" else 0
 
 
 def uses_cub(switches: PclSwitches) -> bool:
-    """Return True if the model has the pre-training phase on images of CUB (switch `extra_data`)."""
     return "cub" in switches.extra_data
 
 

@@ -44,11 +44,7 @@ class DeviationNorm(nn.Module):
 
 
 def rates(coef: float) -> tuple[Group, ...]:
-    """Return two groups of parameters, each with a factor of the learning rate.
-
-    The factor is `coef` for three modules (the cell embedding, `single`, and `pair`), and 1 for all other
-    parameters. If it were 1 for all, training would saturate the sigmoid after the cell embedding.
-    """
+    """Return the parameter groups; with a full rate, the sigmoid after the cell embedding would saturate."""
     return Group(r"^difference\.(project|single|pair)\.", coef, True), Group("", 1.0, True)
 
 
@@ -71,11 +67,7 @@ def positions(length: int, width: int, switches: PclSwitches) -> Tensor:
 def attend_images(
     block: TransformerBlock, x: Tensor, real: Tensor | None = None, every: int = 1
 ) -> tuple[Tensor, KeysValues]:
-    """Apply a block to tokens x, (B, T, D), and return outputs, keys and values.
-
-    Outputs are those of the tokens 0, `every`, 2 * `every` and so on. Keys and values, (B, h, T, d) each,
-    are those of all tokens. `real`, (B, T), is true for the tokens that may be attended to; None: all.
-    """
+    """Apply a block to tokens, (B, T, D); return each `every`-th output, all keys and values (B, h, T, d)."""
     y, attention = block.norm_1(x), block.attention
     k, v = attention.keys_values(y)
     q = attention.queries(y[:, ::every])
@@ -85,11 +77,7 @@ def attend_images(
 def attend_words(
     block: TransformerBlock, x: Tensor, images: KeysValues, selected: Tensor | None = None
 ) -> Tensor:
-    """Apply a transformer block to words `x`, k captions of each pair, (kB, L, D).
-
-    A word attends to the image tokens (`images`: their keys and values), to itself and to earlier words.
-    `selected` is a mask, (kB, L). With it, only the n words where it is true are returned, (n, D).
-    """
+    """Apply a block to captions' words, (kB, L, D); with `selected`, (kB, L), return only these n, (n, D)."""
     y, attention = block.norm_1(x), block.attention
     dropout = attention.dropout if block.training else 0.0
     heads = word_attention(attention.queries(y), images, attention.keys_values(y), dropout)
@@ -98,9 +86,9 @@ def attend_words(
 
 
 def word_attention(q: Tensor, images: KeysValues, words: KeysValues, dropout: float = 0.0) -> Tensor:
-    """Let words, with queries `q`, (kB, h, L, d), attend to image tokens and to words that are not later.
+    """Let words attend to image tokens and to words that are not later: q (kB, h, L, d) -> (kB, h, L, d).
 
-    Keys and values are (B, h, M, d) for `images` and (kB, h, W, d) for `words`. Returns (kB, h, L, d).
+    Keys and values are (B, h, M, d) for `images` and (kB, h, W, d) for `words`.
     """
     (keys, values), (word_keys, word_values) = images, words
     (B, _, M, d), L, W = keys.shape, q.shape[2], word_keys.shape[2]
@@ -113,12 +101,12 @@ def word_attention(q: Tensor, images: KeysValues, words: KeysValues, dropout: fl
 
 
 def join_captions(x: Tensor, pairs: int) -> Tensor:
-    """Join the k captions of each pair into a single sequence: (kB, h, L, n) becomes (B, h, kL, n)."""
+    """Join the k captions of each pair into a single sequence: (kB, h, L, n) -> (B, h, kL, n)."""
     return x.unflatten(0, (pairs, -1)).transpose(1, 2).flatten(2, 3)
 
 
 def separate_captions(x: Tensor, queries: int) -> Tensor:
-    """Separate the k captions of each pair again: (B, h, kL, n) becomes (kB, h, L, n); `queries` is L."""
+    """Undo `join_captions`: (B, h, k * queries, n) -> (kB, h, queries, n)."""
     return x.unflatten(2, (-1, queries)).transpose(1, 2).flatten(0, 1)
 
 
@@ -180,26 +168,20 @@ class Network(nn.Module):
 
     @torch.no_grad()
     def balance(self) -> None:
-        """Scale the initial weights of the word embedding, the type embedding and the cells' linear map.
-
-        Embedded words are then distributed as N(0, 1), and embedded types with mean 0 and standard deviation
-        TYPE_DEVIATION. The weights of the cells' linear map are multiplied by GAIN.
-        """
+        """Scale the embeddings of words to N(0, 1), of types to TYPE_DEVIATION, and of cells by GAIN."""
         self.words.weight /= math.sqrt(self.words.embedding_dim)
         self.types.weight *= TYPE_DEVIATION
         self.project.weight *= GAIN
 
     @torch.no_grad()
     def compare(self) -> None:
-        """Initialise the weights so that the network compares each cell with its counterpart.
+        """Initialise the first block that sees both images to subtract from each cell its counterpart.
 
-        The counterpart is the cell at the same place in the other image. In the first block that sees both
-        images, each cell attends to its counterpart and subtracts it. To tell the images apart, a vector is
-        added to the cells of image 1, and subtracted from the cells of image 2.
+        The counterpart is the cell at the same place in the other image. A vector that is added to the cells
+        of image 1, and subtracted from those of image 2, tells the images apart.
 
-        The transformers `single` (one image) and `pair` (both images) are optional. If they exist, the
-        blocks of `single` change cells little, and the first block of `pair` amplifies the difference.
-        Words then attend to changed cells in the first block of the transformer `cross` (images and words).
+        `single` (one image) changes cells little, and the first block of `pair` (both images) amplifies the
+        difference; both are optional. Words then attend to changed cells in the first block of `cross`.
         """
         places, side, room = separate_places(self.cells, self.words.embedding_dim)
         self.places.copy_(places)
@@ -214,26 +196,16 @@ class Network(nn.Module):
             attend_to_changes(self.cross.blocks[0].attention, size_direction, side)
 
     def mark(self, row: int, kind: int) -> Tensor:
-        """Return the embedding of a special token, [IMG1], [IMG2] or [CLS], as (1, 1, D).
-
-        It is the sum of row `row` of the word embedding and row `kind` of the type embedding.
-        """
         return (self.words.weight[row] + self.types.weight[kind])[None, None]
 
     def image(self, cells: Tensor, side: int) -> Tensor:
-        """Embed an image as (B, N+1, D): a special token, then the cells.
-
-        `cells` are (B, N, C). The special token is [IMG1] if `side` is 0, and [IMG2] if `side` is 1.
-        """
+        """Embed [IMG1] or [IMG2] (side 0 or 1) and an image's cells: (B, N, C) -> (B, N+1, D)."""
         mark = self.mark(self.image_marks[side], 1 + 2 * side).expand(len(cells), -1, -1)
         embedded = self.project(cells).sigmoid() + self.types.weight[2 + 2 * side] + self.places
         return self.dropout(self.norm(torch.cat([mark, embedded], 1)))
 
     def text(self, tokens: Tensor, first: int = 0, cls: bool = False) -> Tensor:
-        """Embed tokens, (B, L), at the positions `first`, `first` + 1, ...; return (B, L, D).
-
-        With `cls`, [CLS] is put before the tokens, and the result is (B, 1+L, D).
-        """
+        """Embed tokens, (B, L), at positions from `first` on: (B, L, D), or with [CLS] first (B, 1+L, D)."""
         scaled = math.sqrt(self.words.embedding_dim) * self.words(tokens)
         x = scaled + self.types.weight[WORD_TYPE] + self.positions[first : first + tokens.shape[1]]
         if cls:
@@ -246,15 +218,11 @@ class Network(nn.Module):
         return self.single(both) if self.compares else both
 
     def paired(self, singles: Tensor) -> Tensor:
-        """Apply the transformer `pair` to the tokens of both images of each pair; return (B, 2(N+1), D).
-
-        `singles`, (2B, N+1, D), are the tokens of all before images, then those of all after images.
-        """
+        """Apply `pair` to the tokens of all before, then all after images: (2B, N+1, D) -> (B, 2(N+1), D)."""
         x = torch.cat(singles.chunk(2), 1)
         return self.pair(x) if self.compares else x
 
     def forward(self, before: Tensor, after: Tensor) -> Difference:
-        """Return the Difference of the cells of both images, (B, N, C); `memory` is V~, (B, 2(N+1), D)."""
         return Difference(self.paired(self.singles(before, after)), before, after)
 
     def alone(self, cells: Tensor) -> Tensor:
@@ -266,11 +234,7 @@ class Network(nn.Module):
         return self.pair(torch.cat([self.single(image), mark], 1))
 
     def joint(self, memory: Tensor, tokens: Tensor, padding: bool) -> tuple[Tensor, Tensor]:
-        """Let the image tokens, (B, M, D), and the words, (B, L), attend to each other, in pretraining.
-
-        Returns V^, (B, M, D), and T^, (B, 1+L, D): the outputs of the transformer `cross` for image tokens
-        and for [CLS] and the words. If `padding` is true, padding tokens are attended to, too.
-        """
+        """Apply `cross` to image tokens, (B, M, D), and words, (B, L): V^ (B, M, D), T^ (B, 1+L, D)."""
         x = torch.cat([memory, self.text(tokens, cls=True)], 1)
         before_words = x.shape[1] - tokens.shape[1]
         real = None if padding else F.pad(up_to_last(tokens), (before_words, 0), value=True)
@@ -278,7 +242,7 @@ class Network(nn.Module):
         return images, words
 
     def over_images(self, memory: Tensor) -> tuple[list[KeysValues], Tensor]:
-        """Apply the transformer `cross` to the image tokens, (B, M, D), before any words are processed.
+        """Apply `cross` to the image tokens, (B, M, D), before any words are processed.
 
         Returns keys and values per block, for `over_words`, and outputs at [IMG1] and [IMG2], (B, 2, D).
         """
@@ -289,11 +253,7 @@ class Network(nn.Module):
         return images, x
 
     def over_words(self, tokens: Tensor, images: list[KeysValues], selected: Tensor | None = None) -> Tensor:
-        """Apply the transformer `cross` to the words of captions, `tokens`, (k*B, L); return T^, (k*B, L, D).
-
-        `images` holds the keys and values of the image tokens for each block. `selected` is a mask, (k*B, L).
-        With it, only the n words where it is true are returned, (n, D).
-        """
+        """Apply `cross` to words, (k*B, L), with `over_images`: T^, (k*B, L, D), or only the n selected."""
         x, blocks = self.cross.norm(self.text(tokens)), self.cross.blocks
         for block, keys_values in zip(blocks, images, strict=True):
             x = attend_words(block, x, keys_values, selected if block is blocks[-1] else None)

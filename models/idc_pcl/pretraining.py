@@ -54,14 +54,10 @@ class ClassPairs(nn.Module):
         self.aligner = nn.Linear(2 * sizes.width, 2)
 
     def forward(self, network: Network, before: Tensor, after: Tensor, classes: Tensor) -> dict[str, Tensor]:
-        """Return the loss and two accuracies, as scalars by name.
+        """Return the loss `class_pairs`, `class_accuracy` of images, and `same_accuracy` of pairs.
 
-        class_pairs: the loss
-        class_accuracy: share of images whose class is predicted correctly
-        same_accuracy: share of pairs with a correct prediction of "both images have the same class"
-
-        before, after: cells of the two images of each pair, (B, N, C) each
-        classes: classes of the before images and of the after images, (2, B)
+        `before` and `after` are cells, (B, N, C) each; `classes`, (2, B), those of the before, then of the
+        after images. `same_accuracy` is of the prediction that both images have the same class.
         """
         same = (classes[0] == classes[1]).long()  # (B,), 1 if both images of a pair have the same class
         singles = network.singles(before, after)  # (2B, N+1, D)
@@ -93,7 +89,6 @@ class CellHead(nn.Module):
         self.bias = nn.Parameter(torch.zeros(sizes.channels))
 
     def forward(self, v: Tensor, weight: Tensor) -> Tensor:
-        """Return predicted cell features, (..., C), from outputs `v`, (..., D), and W = `weight`, (D, C)."""
         return self.norm(F.gelu(self.map(v))) @ weight + self.bias
 
 
@@ -116,7 +111,7 @@ class IdcPclPretraining(Trainable):
     ):
         """Build the model for a pre-training phase of IDC-PCL.
 
-        masked: the share of words that are hidden, and the share of cells that are hidden
+        masked: shares of hidden words and of hidden cells
         taus: the temperatures of the tasks MVCL (masked cells) and FDA (wrong captions)
         coef: learning-rate factor of the cell embedding and of the two image transformers
         single: True if the data are single images with captions (CUB), not pairs
@@ -144,11 +139,8 @@ class IdcPclPretraining(Trainable):
         """Return the loss and the measures of the batch's task, as scalars by name.
 
         before, after: cells of the two images of each pair, (B, N, C) each
-        tokens: one caption of each pair; in the task FDA, seven: the pair's caption and then six wrong
-            captions
-        parts: has no effect
-        labels: labels of the batch, which name its task; None: the task is MVCL, or MLM if the phase
-            lacks MVCL
+        tokens: one caption of each pair; in the task FDA, seven: the pair's caption and then six wrong ones
+        labels: they name the batch's task; None: the task is MVCL, or MLM if the phase lacks MVCL
         """
         task = labels.task if labels else "mvcl" if "mvcl" in self.terms else "mlm"
         if labels and labels.classes is not None:
@@ -162,36 +154,20 @@ class IdcPclPretraining(Trainable):
         return self.fda(before, after, tokens, labels.changed)
 
     def joint(self, before: Tensor, after: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Encode images and captions together. Return the image tokens V^ and the words T^.
-
-        before, after: cells of the images of B pairs, (B, N, C) each; single images have no use of `after`
-        tokens: k captions of each pair, (k*B, L), pair after pair
-
-        V^ is (k*B, M, D). The M tokens are the cells, [IMG1] and [IMG2]: M = 2(N+1), or N+2 for single
-        images. All captions of a pair get the same image tokens as input. T^ is (k*B, 1+L, D): [CLS]
-        and the words.
-        """
+        """Encode images and k captions of a pair: V^ (k*B, M, D), M = 2(N+1) or N+2; T^ (k*B, 1+L, D)."""
         memory = self.difference.alone(before) if self.single else self.difference(before, after).memory
         memory = memory.repeat_interleave(len(tokens) // len(memory), 0)
         return self.difference.joint(memory, tokens, self.switches.padding == "attended")
 
     def marks_and_cells(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """Split encoded images, (B, M, D), into two special tokens, (B, 2, D), and cells, (B, I, N, D).
-
-        The special tokens are [IMG1] and [IMG2]. I is the number of images: 2 for a pair, M = 2(N+1); 1 for
-        a single image, M = N+2, which has both tokens, too.
-        """
+        """Split encoded images into [IMG1], [IMG2] and cells: (B, M, D) -> (B, 2, D), (B, I, N, D)."""
         if self.single:  # [IMG2] is after the cells
             return images[:, [0, -1]], images[:, None, 1:-1]
         both = images.unflatten(1, (2, -1))
         return both[:, :, 0], both[:, :, 1:]
 
     def mlm(self, before: Tensor, after: Tensor, tokens: Tensor) -> dict[str, Tensor]:
-        """Return the loss and the accuracy of masked language modelling (MLM), as `mlm` and `mlm_accuracy`.
-
-        The model predicts each masked word from the other words of the caption and from the images. The loss
-        is the mean cross-entropy over the masked words.
-        """
+        """Return `mlm`, the mean cross-entropy of masked words given the rest, and its accuracy."""
         read, chosen = masked_words(tokens, self.word_share, self.difference.mask)
         _, words = self.joint(before, after, read)
         logits = self.difference.output(words[:, 1:][chosen]).float()
@@ -201,9 +177,8 @@ class IdcPclPretraining(Trainable):
     def mvcl(self, before: Tensor, after: Tensor, tokens: Tensor) -> dict[str, Tensor]:
         """Return the loss and the rank of the task MVCL: to find a masked cell's feature among negatives.
 
-        For each masked cell, the true features of all masked cells are sorted by their similarity to the
-        cell's prediction. The place of the cell's own feature is a number from 0 (most similar) to 1 (least
-        similar). The rank is the mean of these places. It is 1/2 by chance.
+        For each masked cell, the true features of all masked cells are sorted by their similarity to its
+        prediction. The rank is the mean place of its own feature, from 0 (most similar) to 1; 1/2 by chance.
         """
         cells = torch.stack([before] if self.single else [before, after], 1)  # (B, I, N, C)
         hidden = masked_cells(cells.shape[:3], self.cell_share, cells.device)
@@ -227,9 +202,8 @@ class IdcPclPretraining(Trainable):
     def fda(self, before: Tensor, after: Tensor, tokens: Tensor, changed: Tensor) -> dict[str, Tensor]:
         """Return the loss and two accuracies of the task FDA: to find a pair's caption among six negatives.
 
-        `tokens`, (7*B, L), has seven captions of each pair: first the correct one, then the negatives. The
-        first accuracy is over the pairs for which `changed`, (B,), is not 0. The second accuracy is over
-        the other pairs. An accuracy over no pairs is NaN.
+        `tokens`, (7*B, L), has each pair's caption, then its negatives. The accuracies are over pairs whose
+        `changed`, (B,), is not 0, and over the others; NaN over no pairs.
         """
         images, words = self.joint(before, after, tokens)
         marks, _ = self.marks_and_cells(images)
@@ -245,15 +219,10 @@ class IdcPclPretraining(Trainable):
 
 
 def masked_words(tokens: Tensor, share: float, mask: int) -> tuple[Tensor, Tensor]:
-    """Mask random words of the captions `tokens`, (B, L), for training.
+    """Mask each word with probability `share`; return the captions, (B, L), and a mask of the chosen words.
 
-    Returns the masked captions, (B, L), and a boolean mask, (B, L), that is true for the chosen words.
-
-    Each word is chosen with the probability `share`. Of the chosen words, 80% become [MASK], 10% become
-    a random token, and 10% stay. <END> is chosen with the same probability, and then always becomes
-    [MASK]. If no word of a caption is chosen, its first word is chosen and becomes [MASK]. `mask` is
-    the id of [MASK]. The id of [CLS], the last one, is `mask` + 1. A random token can have any id from
-    0 to this id.
+    80% of them become [MASK], the token `mask`; 10% a random token, 10% stay. <END> always becomes [MASK]. If
+    no word of a caption is chosen, its first word becomes [MASK].
     """
     choice = torch.rand(tokens.shape, device=tokens.device)
     action = torch.rand(tokens.shape, device=tokens.device)
@@ -269,11 +238,7 @@ def masked_words(tokens: Tensor, share: float, mask: int) -> tuple[Tensor, Tenso
 
 
 def masked_cells(shape: torch.Size, share: float, device: torch.device) -> Tensor:
-    """Return a random mask, true for the cells to hide.
-
-    `shape` is (B, I, N): B pairs, I images of a pair, N cells of an image. In each pair, only cells of
-    one random image are hidden: each with probability `share`, and at least one cell.
-    """
+    """Return a mask, (pairs, images, cells), that hides cells of one random image per pair, at least one."""
     pairs, images, cells = shape
     random = torch.rand(pairs, cells, device=device)
     image = torch.randint(images, (pairs, 1, 1), device=device)

@@ -29,7 +29,6 @@ class PclSizes(DataSizes):
 
     @property
     def cells(self) -> tuple[int, int]:
-        """Numbers of rows and columns of an image's cells, after pooling."""
         return self.grid[0] // self.pool, self.grid[1] // self.pool
 
 

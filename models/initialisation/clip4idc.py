@@ -35,28 +35,18 @@ Directions = tuple[Tensor, Tensor, Tensor]
 def compare(
     encoding: ImageEncoder, inter: PairEncoder, layer: TransformerBlock | None = None
 ) -> Directions | None:
-    """Set initial weights with which a block compares each token with its counterpart.
+    """Initialise the first block that sees both images to compare each token with its counterpart.
 
-    A token's counterpart is the token at the same place in the other image. The block that compares is the
-    first block of the pair encoder that sees both images. If there is no such block, it is `layer`, the
-    first layer of the captioner's encoder.
+    A token's counterpart is the token at the same place in the other image. If no block of the pair encoder
+    sees both images, the block is `layer`, the first of the captioner's encoder; the result is None if that
+    is None, too.
 
-    If a block of the pair encoder compares, the output of the pair encoder has E channels in this order:
+    If a block of the pair encoder compares, its output has E channels: E/2 for the difference of a token from
+    its counterpart, one for the size of this difference, one for the token's image, the rest for its content.
 
-    E/2 channels: the difference of a token from its counterpart
-    one channel: the size of this difference
-    one channel: the image to which the token belongs
-    other channels: the content of the token
-
-    Returns three results. They are directions in the E channels of the pair encoder's output, or of the
-    output of `layer` if `layer` compares:
-
-    - the directions that hold the difference, (E, E/2)
-    - the direction that holds the size of the difference, (E,)
-    - the direction that holds the image, (E,): positive for the first image, negative for the second
-
-    Returns None if there is neither such a block nor `layer`. Raises ValueError if E is above the width D
-    or below 4, or if E is odd and `layer` is initialised.
+    Returns the directions, in the compared output, of the difference, (E, E/2), of its size, (E,), and of the
+    image, (E,) (positive: first image). Raises ValueError if E is above the width D or below 4, or if E is
+    odd and `layer` is initialised.
     """
     places = all_places(encoding)
     side = weights.PLACE_SCALE / 2 * weights.orthogonal_side(places)
@@ -87,21 +77,14 @@ def compare(
 def compare_in_captioner(
     W: Tensor, places: Tensor, side: Tensor, layer: TransformerBlock | None
 ) -> Directions | None:
-    """Initialise `W` and `layer`, so that `layer` compares each token with its counterpart.
+    """Initialise `W` and `layer` for `compare`, where no block before the captioner sees both images.
 
-    A token's counterpart is the token at the same place in the other image. This function is for models
-    in which no block before the captioner sees both images.
-
-    W: (E, D), weight of the last linear map before the captioner. After the call, output channel 0 of
-        this map shows the token's image (before or after), and the next channels show its place.
-    places: position embeddings of the tokens of an image, (t, D)
-    side: (D,), the vector that is added to each token of the before image and subtracted from each
-        token of the after image
-    layer: first layer of the captioner's encoder; None: only `W` is initialised, and None is returned
-
-    Returns three tensors, which are directions in the space of the output of `layer`: (E, E/2) for the
-    difference of a token from its counterpart, (E,) for the size of this difference, and (E,) for the
-    token's image. Raises ValueError if E is odd and `layer` is not None.
+    W: (E, D), last linear map before the captioner; its output gets the token's image in channel 0, then its
+        place
+    places: position embeddings, (t, D); side: (D,), added to tokens of the first image, subtracted from the
+        second's
+    Returns the directions of `compare`; None if there is no layer. Raises ValueError if E is odd and there is
+    a layer.
     """
     directions = torch.cat([side[None], weights.whitening(places)[0]])  # those of places: the strongest first
     W.copy_(torch.linalg.qr(directions.T, mode="complete").Q[:, : len(W)].T)
@@ -116,11 +99,10 @@ def compare_in_captioner(
 
 
 def all_places(encoding: ImageEncoder) -> Tensor:
-    """Set the position embeddings of the image encoder, and return them, (1 + cells, D).
+    """Set the image encoder's position embeddings by row and column, and return them, (1 + cells, D).
 
-    The first row is for the class token, and the other rows are for the cells of the image. A cell's
-    embedding encodes the cell's row and column. The class token gets a position that no cell has: after
-    the last row and the last column. So attention by position matches the class tokens of both images.
+    The class token, row 0, gets a position that no cell has, so that attention by position matches both
+    images' class tokens.
     """
     rows, columns = encoding.patches.cells
     waves = weights.grid_places(rows + 1, columns + 1, encoding.patches.positions.shape[1])
@@ -132,26 +114,15 @@ def all_places(encoding: ImageEncoder) -> Tensor:
 
 
 def last_map(encoding: ImageEncoder) -> Tensor:
-    """Return the weights of the convolution that turns the image encoder's input into patches.
-
-    The result is a matrix, (D, inputs). The matrix is a view: changing the matrix changes the weights.
-    """
+    """Return the patches' convolution as a matrix, (D, inputs): a view, so writing to it sets the weights."""
     return next(encoding.patches.project.parameters()).flatten(1)
 
 
 def add_difference_size(half: Tensor, places: Tensor, side: Tensor, block: TransformerBlock) -> Tensor:
-    """Initialise a block's feed-forward layer so that each token contains the size of its difference.
+    """Make a feed-forward layer add the size of each token's difference along a new direction, (D,).
 
-    The difference of a token is the token minus the token at the same place in the other image. The
-    attention of the block computes it. The feed-forward layer computes the size of this difference, and
-    adds the size to the token along a new direction. Returns the new direction, (D,).
-
-    half: directions that hold the difference, (D, D/2)
-    places: position embeddings of the tokens, (t, D)
-    side: vector, (D,), that is added to tokens of the first image and subtracted from tokens of the second
-
-    The new direction is at right angles to `half`, to `side`, and to all differences between rows of
-    `places`.
+    The difference is along `half`, (D, D/2). The new direction is at right angles to it, to `side`, (D,), and
+    to the differences between `places`, (t, D).
     """
     up, *_, down = block.feed_forward_layer
     size_direction = orthogonal_direction(half, side[:, None], weights.whitening(places)[0].T)
@@ -162,21 +133,17 @@ def add_difference_size(half: Tensor, places: Tensor, side: Tensor, block: Trans
 
 
 def orthogonal_direction(*matrices: Tensor) -> Tensor:
-    """Return the unit vector, (D,), that is most nearly orthogonal to all columns of `matrices`.
-
-    Each matrix is (D, n). The sum of the vector's squared cosines with the columns is minimal.
-    """
+    """Return the unit vector, (D,), with the least sum of squared cosines to all columns, (D, n) each."""
     directions = F.normalize(torch.cat(matrices, 1), dim=0)
     return torch.linalg.eigh(directions @ directions.T).eigenvectors[:, 0]  # of the least eigenvalue
 
 
 @torch.no_grad()
 def gather(encoding: ImageEncoder, inter: ClipJointEncoder) -> None:
-    """Initialise the pair encoder's last block so that class tokens attend to changed tokens.
+    """After `compare`, make class tokens attend to changed tokens in the last block of the pair encoder.
 
-    A token is changed if it differs from the token at the same place in the other image. Call the
-    function `compare` first. If the pair encoder has only one block, nothing is done, because this
-    block already compares the images. Use this function only for the model of the adaptation phase.
+    A single block already compares the images, so nothing is done. Only for the model of the adaptation
+    phase.
     """
     if len(inter.blocks) < 2:
         return
@@ -203,13 +170,10 @@ def gather(encoding: ImageEncoder, inter: ClipJointEncoder) -> None:
 def initialise_captioner(
     encoding: ImageEncoder, inter: PairEncoder, memories: MemoryEncoder, decoder: ClipDecoder
 ) -> bool:
-    """Set initial weights with which the captioner compares the two images.
+    """Make the decoder attend to tokens that differ from the same place in the other image.
 
-    The decoder attends to tokens that differ from the token at the same place in the other image. The
-    comparison is done by the first block that sees both images. This block is in the pair encoder, or, if
-    the pair encoder has no blocks, in the captioner's encoder.
-
-    Returns True if the comparison is done in the captioner's encoder.
+    Returns True if the comparison is done in the captioner's encoder, because no block before it sees both
+    images.
     """
     directions: Any = compare(encoding, inter, memories.layers[0])
     half, size_direction, side = directions

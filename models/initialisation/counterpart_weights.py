@@ -34,21 +34,13 @@ SIZE_LOGIT, SIDE_LOGIT = 17.0, 11.0
 
 
 def grid_places(rows: int, columns: int, width: int) -> Tensor:
-    """Return a position embedding for each cell of a grid, (N, D), with N = rows * columns and D = width.
-
-    The first D/2 channels are sines and cosines of the row number. The others are those of the column
-    number.
-    """
+    """Return position embeddings of a grid's cells, (rows * columns, width): half by row, half by column."""
     row, column = line_places(rows, width), line_places(columns, width)
     return torch.cat([row.repeat_interleave(columns, 0), column.repeat(rows, 1)], 1)
 
 
 def line_places(count: int, width: int) -> Tensor:
-    """Return an embedding of row (or column) numbers, 0 to `count` - 1: (count, D/2), D = `width`.
-
-    The first D/4 channels are sines of the number times a frequency, and the others are cosines.
-    The D/4 frequencies are evenly spaced between 0 and pi. Raises ValueError unless 4 divides D.
-    """
+    """Return sines, then cosines, of row numbers: (count, width/2); ValueError unless 4 divides the width."""
     if width % 4:
         raise ValueError(f"first_weights: places need a width that is a multiple of 4, not {width}")
     frequencies = math.pi * (torch.arange(width // 4) + 0.5) / (width // 4)
@@ -57,49 +49,33 @@ def line_places(count: int, width: int) -> Tensor:
 
 
 def random_side(width: int) -> Tensor:
-    """Return a random vector, (D,), of the length sqrt(D), which marks the image that a token belongs to.
-
-    The vector is added to the tokens of one image and subtracted from those of the other.
-    """
+    """Return a random vector, (D,), of length sqrt(D), which marks the image that a token belongs to."""
     return F.normalize(torch.randn(width), dim=0) * math.sqrt(width)
 
 
 def orthogonal_side(places: Tensor) -> Tensor:
-    """Return a random vector, (D,), for marking which of two images a token belongs to.
-
-    The vector is at right angles to all differences between rows of `places`, (N, D), which are the
-    position embeddings of the cells. Its length is sqrt(D). Callers scale the vector, add it to the
-    tokens of one image, and subtract it from those of the other.
-    """
+    """Return a `random_side` at right angles to all differences between rows of `places`, (N, D)."""
     side = random_side(places.shape[1])
     side -= projection_onto(places) @ side
     return math.sqrt(len(side)) * F.normalize(side, dim=0)
 
 
 def projection_onto(places: Tensor) -> Tensor:
-    """Return the matrix, (D, D), that projects onto the span of the differences between `places`.
-
-    `places`, (N, D), are the position embeddings of the cells.
-    """
+    """Return the projection, (D, D), onto the span of the differences between rows of `places`, (N, D)."""
     directions = F.normalize(whitening(places)[0], dim=1)  # (min(N, D), D), some of them 0
     return directions.T @ directions
 
 
 @torch.no_grad()
 def subtract_counterpart(attention: MultiHeadAttention, places: Tensor, side: Tensor) -> Tensor:
-    """Initialise a self-attention so that it subtracts from each token its counterpart.
+    """Make a self-attention subtract from each token the same cell's token in the other image.
 
-    The counterpart is the token of the same cell in the other image. A token contains the place of its
-    cell, a row of `places`, (N, D). It also contains the side of its image: `side`, (D,), for one
-    image, and -`side` for the other. In each head, the first d - 1 channels of queries and keys are
-    computed from the place, and the last channel from the side. So each token attends to its
-    counterpart. The logit q_i k_j^T / sqrt(d) of the counterpart is about SHARPNESS.
+    A token contains its place, a row of `places`, (N, D), and plus or minus `side`, (D,), for its image. In
+    each head, d - 1 channels of queries and keys come from the place and the last from the side, so that the
+    counterpart's logit q_i k_j^T / sqrt(d) is about SHARPNESS.
 
-    The matrix -W^O W^V projects onto D/2 of the D directions. In these directions, the residual sum
-    (token plus output of the attention) is the token minus its counterpart. In the other directions,
-    the token keeps its content and its side.
-
-    Returns the D/2 directions that hold the difference as orthonormal columns, (D, D/2).
+    -W^O W^V projects onto D/2 directions, which then hold the difference; the others keep content and side.
+    Returns these directions as orthonormal columns, (D, D/2).
     """
     h, D = attention.heads, len(side)
     d, unit_side = D // h, F.normalize(side, dim=0)
@@ -117,10 +93,10 @@ def subtract_counterpart(attention: MultiHeadAttention, places: Tensor, side: Te
 
 @torch.no_grad()
 def copy_counterpart(attention: MultiHeadAttention, places: Tensor, sharpness: float, gain: float) -> None:
-    """Initialise an attention between two images so that each cell attends mostly to its counterpart.
+    """Make an attention between two images copy `gain` times the content of each cell's counterpart.
 
-    The output is `gain` times the content of the attended cells. The logit of the counterpart is about
-    `sharpness`. `places`, (N, D), are position embeddings; a cell's input vector contains one of them.
+    Its logit is about `sharpness`. `places`, (N, D), are position embeddings; a cell's input vector contains
+    one of them.
     """
     D = places.shape[1]
     d = D // attention.heads
@@ -132,15 +108,7 @@ def copy_counterpart(attention: MultiHeadAttention, places: Tensor, sharpness: f
 
 
 def place_maps_of(heads: int, rows: int, places: Tensor, square: float) -> list[Tensor]:
-    """Return a random matrix W, (rows, D), for each head.
-
-    W maps the position embeddings of cells to queries, and also to keys.
-
-    heads: number of heads
-    rows: number of channels of a query or key
-    places: position embeddings of the cells, (N, D)
-    square: approximate value of |W p|^2 for each position embedding p
-    """
+    """Return a random W, (rows, D), for each head, with |W p|^2 of about `square` for places p, (N, D)."""
     directions, strong = (x[:rows] for x in whitening(places))  # the strongest first
     scale = (square / strong.sum()).sqrt()
     rotations = [nn.init.orthogonal_(torch.empty(rows, len(strong))) for _ in range(heads)]
@@ -154,15 +122,7 @@ def without_biases(attention: MultiHeadAttention) -> None:
 
 
 def whitening(places: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the directions in which the rows of `places` vary, (min(N, D), D), and a mask.
-
-    `places`, (N, D), has the position embedding of each cell. The directions are those of a principal
-    component analysis of the rows, sorted from the largest to the smallest standard deviation.
-
-    A direction is strong if its standard deviation is more than WEAK_SHARE times the largest one.
-    Strong directions are scaled so that the rows have variance 1 along them. Weak directions are set to
-    0. The mask, (min(N, D),), is 1 for strong and 0 for weak directions.
-    """
+    """Return the principal directions of places, (N, D), with variance 1 or, if weak, 0, and their mask."""
     _, deviations, directions = torch.linalg.svd(places - places.mean(0), full_matrices=False)
     strong = deviations > WEAK_SHARE * deviations[0]
     scales = torch.where(strong, math.sqrt(len(places)) / deviations, 0.0)
@@ -171,15 +131,9 @@ def whitening(places: Tensor) -> tuple[Tensor, Tensor]:
 
 @torch.no_grad()
 def add_size(half: Tensor, size_direction: Tensor, up: nn.Linear, down: nn.Linear) -> None:
-    """Initialise a feed-forward layer so that it adds the size of the difference to each token.
+    """Make a feed-forward layer add the size of the difference to each token along `size_direction`, (D,).
 
-    A token contains the difference as its components x along D/2 directions, `half`, (D, D/2). The size
-    of the difference is the sum of |x| over these components. The layer subtracts the mean size at
-    unchanged cells, and adds SIZE_GAIN / sqrt(D) times the result along `size_direction`, (D,), a unit
-    vector orthogonal to `half`.
-
-    `up` and `down` are the linear maps of the layer. Their first D hidden channels compute |x| as
-    ReLU(x) + ReLU(-x). With GELU instead of ReLU, the result is approximate.
+    The size is the sum of |x| = ReLU(x) + ReLU(-x) along `half`, (D, D/2), less its mean at unchanged cells.
     """
     D = len(half)
     up.weight[:D], up.bias[:D] = torch.cat([half.T, -half.T]), 0
@@ -189,13 +143,10 @@ def add_size(half: Tensor, size_direction: Tensor, up: nn.Linear, down: nn.Linea
 
 @torch.no_grad()
 def attend_to_changes(attention: MultiHeadAttention, size_direction: Tensor, side: Tensor) -> None:
-    """Initialise an attention so that all queries attend to cells that differ between the two images.
+    """Make half of the heads attend to the changed cells of image 1, and the others to those of image 2.
 
-    Half of the heads attend to cells of image 1, and the other half to cells of image 2. Only the first
-    channel of each head is set.
-
-    size_direction: unit vector, (D,). A token's component along it says how much its cell differs.
-    side: vector, (D,), that is added to the tokens of image 1 and subtracted from those of image 2
+    Only the first channel of each head is set. `size_direction`, (D,), shows how much a cell differs; `side`,
+    (D,), marks its image.
     """
     D, h = len(size_direction), attention.heads
     unit_side = F.normalize(side, dim=0)
@@ -217,5 +168,4 @@ def scale_down(*maps: nn.Module) -> None:
 
 
 def scale_block(block: TransformerBlock) -> None:
-    """Make a transformer block change its input little: scale its output linear layers by OUTPUT_SCALE."""
     scale_down(block.attention.output, block.feed_forward_layer[-1])

@@ -21,14 +21,10 @@ DIFFERENCE_GAIN, CONTENT_GAIN = -5.0, 2.0
 
 
 def separate_places(cells: tuple[int, int], width: int) -> tuple[Tensor, Tensor, int]:
-    """Return position embeddings that use only the first n channels: (places, side, n).
+    """Return places, (N, D), and side, (D,), that use only the first n < D/2 channels, and n.
 
-    places: (N, D), a position embedding for each of the N cells
-    side: (D,), the vector that is added to the tokens of the first image, and subtracted from those of
-        the second image
-
-    n is below D/2. The content of cells must be 0 in the first n channels; otherwise cells would attend
-    to cells with similar content. Raises ValueError if the width D is too small.
+    Cells' content must be 0 there; otherwise cells would attend to similar content. Raises ValueError if D is
+    too small.
     """
     room = min(max(width // 16, *cells), (width - 2) // 8) * 4
     if not room:
@@ -42,32 +38,21 @@ def separate_places(cells: tuple[int, int], width: int) -> tuple[Tensor, Tensor,
 
 @torch.no_grad()
 def clear_place_channels(project: nn.Linear, room: int) -> None:
-    """Initialise `project`, the linear map, (D, C), that embeds the features of a cell.
-
-    The first `room` output channels are set to 0. They are reserved for the cell's place and image
-    (before or after), which are added later. The weights of the other channels are multiplied by the
-    constant CELL_SCALE.
-    """
+    """Reserve the first `room` output channels of the cells' map, (D, C), for places; scale the others."""
     project.weight *= CELL_SCALE
     project.weight[:room], project.bias[:room] = 0, 0
 
 
 @torch.no_grad()
 def amplify_difference(half: Tensor, room: int, feed_forward: Any) -> Tensor:
-    """Initialise a feed-forward layer to amplify the difference between a cell and its counterpart.
+    """Make a feed-forward layer amplify the difference to the counterpart; return the size's direction, (D,).
 
-    The layer is W_2 ReLU(W_1 x). The input x of a cell holds two things: along the directions `half`,
-    (D, D/2), the difference from the counterpart; along the other directions, the cell's own content.
-    The output, which the block adds to x, is approximately the sum of three vectors:
+    The input has the difference along `half`, (D, D/2), and the cell's own content along the other
+    directions. The output adds DIFFERENCE_GAIN times the difference, CONTENT_GAIN times the content without
+    the first `room` channels, and the size of the difference along a direction at right angles to `half` and
+    these channels.
 
-    - the difference, multiplied by DIFFERENCE_GAIN. The factor is negative, so that words attend to the
-      image in which a cell shows an object, and not to the image without the object.
-    - the content, multiplied by CONTENT_GAIN, without the first `room` channels. These channels hold the
-      cell's place and image.
-    - a vector along one fixed direction, whose length tells the size of the difference
-
-    Returns the fixed direction of the third vector, (D,). This direction is at right angles to `half` and
-    to the first `room` channels.
+    DIFFERENCE_GAIN is negative, so that words attend to the image in which a cell shows an object.
     """
     up, *_, down = feed_forward
     D, identity = len(half), torch.eye(len(half))

@@ -31,13 +31,11 @@ TRITON = importlib.util.find_spec("triton") is not None  # part of torch on Linu
 
 
 def token_matching(queries: Tensor, keys: Tensor) -> Tensor:
-    """Return TM, the token-wise matching of B images with A images for h heads, (B, A, h).
+    """Return TM of h heads, exact and the same on every run: (B, h, N, d), (A, h, M, d) -> (B, A, h).
 
     TM(Q, K) = 1/2 [ 1/N sum_i max_j q_i.k_j + 1/M sum_j max_i q_i.k_j ]    (SCORER Eq. 2)
-
-    `queries` (B, h, N, d) has N tokens per image; `keys` (A, h, M, d) has M.
-    The result is exact, in float32 or wider, and the same on every run. On a tie the token with the
-    lowest index gets the gradient. Raises ValueError if an image has more tokens than int16 can index.
+    It is in float32 or wider. On a tie the token with the lowest index gets the gradient. Raises ValueError
+    if an image has more tokens than int16 can index.
     """
     if max(queries.shape[2], keys.shape[2]) > MOST_TOKENS:
         raise ValueError(f"an image has more tokens than the matching allows, {MOST_TOKENS}")
@@ -58,16 +56,10 @@ class _TokenMatching(torch.autograd.Function):
 
 
 def implementation(queries: Tensor, keys: Tensor) -> ModuleType:
-    """Return the module that computes the token-wise matching of `queries` and `keys`, and its gradient.
+    """Return the module whose `locate` (forward) and `spread` (backward) match `queries` and `keys`.
 
-    matching_cpu: bfloat16 and float32 on a CPU
-    matching_gpu: bfloat16, float16 and float32 on a GPU of compute capability 8.0 or more, with Triton,
-        up to 2,048 tokens
-    matching_plain: everything else
-
-    Each module has the functions `locate` (forward pass) and `spread` (backward pass). `locate` returns
-    the matching and, in some modules, further tensors. These tensors must be passed to `spread` as its
-    last arguments.
+    `locate` returns the matching and, in some modules, tensors that must be the last arguments of `spread`.
+    Triton's kernels need compute capability 8.0.
     """
     if queries.device.type == "cpu" and queries.dtype in TYPES_ON_CPU:
         from models.kernels import matching_cpu  # here, because importing Numba takes half a second
@@ -82,19 +74,12 @@ def implementation(queries: Tensor, keys: Tensor) -> ModuleType:
 
 
 def matching(queries: Tensor, keys: Tensor, mtm: Mtm = "per_head") -> Tensor:
-    """Return the scores, (b, B), of the b images of this process with the B images of all processes.
+    """Score this process's b images against the B of all processes (SCORER Eq. 3): (b, B), float32 or wider.
 
-    The score of two images is their multi-head token-wise matching (SCORER Eq. 3), in float32 or wider.
-
-    queries: tokens of the b images of this process, (b, h, N, d)
-    keys: tokens of this process's part of the B images, (b, h, M, d); the processes join their parts
-
-    The values of `mtm`:
-
+    `queries`, (b, h, N, d), and `keys`, (b, h, M, d), are this process's parts. The values of `mtm`:
     per_head: the matching of each head is computed, then the mean over the heads
     summed, single_head: similarities are summed over the heads before the maxima (Fig. 3)
-    mean_pool, max_pool: the tokens of each image are pooled to one vector of D channels, their mean or
-        maximum; the result is the dot product of two such vectors (Fig. 3)
+    mean_pool, max_pool: the dot product of each image's pooled vector of D channels (Fig. 3)
     """
     if mtm not in POOLS:
         return token_matching(headed(queries, mtm), join_processes(headed(keys, mtm))).mean(-1)
@@ -104,13 +89,7 @@ def matching(queries: Tensor, keys: Tensor, mtm: Mtm = "per_head") -> Tensor:
 
 
 def partner_matching(queries: Tensor, keys: Tensor, mtm: Mtm) -> Tensor:
-    """Return the similarity of the two images of each of b pairs, (b,).
-
-    queries: tokens of one image of each pair, (b, h, N, d)
-    keys: tokens of the other image of each pair, (b, h, M, d)
-    mtm: the switch; its values are explained in `matching`. The images are compared by their best
-        matches (SCORER Eq. 2), or as one pooled vector per image. Vectors are compared by cosine.
-    """
+    """Return the cosine similarity of each pair's two images: (b, h, N, d), (b, h, M, d) -> (b,)."""
     if mtm in POOLS:
         return (normalize(pooled(queries, mtm), dim=-1) * normalize(pooled(keys, mtm), dim=-1)).sum(-1)
     # pairs become heads, because each head is matched only with itself: (1, bh, N, d)
@@ -119,29 +98,15 @@ def partner_matching(queries: Tensor, keys: Tensor, mtm: Mtm) -> Tensor:
 
 
 def headed(x: Tensor, mtm: Mtm) -> Tensor:
-    """Return x, (B, h, N, d), with the heads that the matching `mtm` uses.
-
-    "per_head": x is returned unchanged. Otherwise, the heads are joined to a single head, (B, 1, N, D),
-    with D = h * d.
-    """
     return x if mtm == "per_head" else x.transpose(1, 2).flatten(2)[:, None]
 
 
 def pooled(x: Tensor, mtm: Mtm) -> Tensor:
-    """Pool the tokens of each image, (B, h, N, d), to a single vector, (B, D), in float32 or wider.
-
-    `mtm` is "mean_pool" (mean over the tokens) or "max_pool" (maximum).
-    """
     return POOLS[mtm](x.to(torch.promote_types(x.dtype, torch.float32)), 2).flatten(1)
 
 
 def contrast(similarity: Tensor, temperature: float | Tensor) -> Tensor:
-    """Return the contrastive loss -(1/B) sum_k log p_kk (SCORER Eq. 4).
-
-    Row k of p is the softmax of row k of S / tau, where S is the similarity of all pairs, (B, B), and tau
-    is `temperature`. `similarity`, (b, B), are the rows of S that belong to this process. k runs only over
-    these rows, so the result is this process's share of the loss.
-    """
+    """Return this process's share of -(1/B) sum_k log p_kk, given its rows, (b, B), of S (SCORER Eq. 4)."""
     b, B = similarity.shape
     partner = torch.arange(B, device=similarity.device)[process_slice(b)]
     return nn.functional.cross_entropy(similarity / temperature, partner, reduction="sum") / B
@@ -167,7 +132,6 @@ class Contrast(nn.Module):
 
     @property
     def temperature(self) -> float | Tensor:
-        """Temperature tau, by which similarities are divided."""
         return self.fixed if self.s is None else torch.exp(-self.s)
 
     def constrain(self) -> None:

@@ -28,7 +28,6 @@ CHANNELS = 64  # channels whose gradients are summed together
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compile a function with Numba; the result is cached on disk."""
     return njit(cache=True, nogil=True, fastmath={"contract", "nsz"}, error_model="numpy")(function)
 
 
@@ -60,18 +59,12 @@ def taken(tasks: deque[Task]) -> Iterable[Task]:
 
 
 def locate(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Match the tokens of each query image with those of each key image, and return three tensors.
+    """Match queries, (B, h, N, d), with keys, (A, h, M, d), bfloat16 or float32 both; return three tensors.
 
-    1. Score of each query image, key image and head, (B, A, h), float32: the token-wise matching TM of
-       SCORER Eq. 2.
-    2. Index of the most similar key token for each query token, (B, A, h, N), int16.
-    3. Index of the most similar query token for each key token, (B, A, h, M), int16.
-
-    On a tie the lowest index is returned. If a similarity of two images is NaN, their score in this
-    head is NaN.
-
-    queries: (B, h, N, d), bfloat16 or float32, the N tokens of each of B images
-    keys: (A, h, M, d), of the same type, the M tokens of each of A images
+    1. The token-wise matching TM of each two images in each head (SCORER Eq. 2), (B, A, h), float32; NaN if a
+       similarity is NaN.
+    2. Index of the most similar key token for each query token, (B, A, h, N), int16; on a tie the lowest.
+    3. Index of the most similar query token for each key token, (B, A, h, M), int16; on a tie the lowest.
     """
     (B, h, N, d), (A, _, M, _) = queries.shape, keys.shape
     q, k = (x.detach().transpose(0, 1).reshape(h, -1, d) for x in (queries, keys))  # (h, BN, d), (h, AM, d)
@@ -94,12 +87,7 @@ def locate(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def maxima(
     e: Tensor, matches: Tensor, row_at: Tensor, column_at: Tensor, start: tuple[int, int, int]
 ) -> None:
-    """Compute the results of `locate` for one tile of similarities, `e`, and write them in place.
-
-    `matches` gets the token-wise matching of each image pair in the tile. `row_at` gets the index of
-    each query's best key, and `column_at` the index of each key's best query. `start` is the place of
-    the tile in these tensors: index of the query image, index of the key image, and head.
-    """
+    """Write the results of `locate` for one tile of similarities at (query image, key image, head)."""
     integer = WHOLE_NUMBERS[e.dtype]
     infinity = torch.tensor(math.inf, dtype=e.dtype).view(integer).item()
     _locate(e.view(integer).numpy(), matches.numpy(), row_at.numpy(), column_at.numpy(), *start, infinity)
@@ -126,15 +114,10 @@ def _locate(bits, matches, row_at, column_at, first_b, first_a, t, infinity):
 
 @compiled
 def _order(bits, top, left, ordered, infinity):
-    """Convert the similarities of two images to integers, and write the integers to `ordered`.
+    """Write the similarities of two images to `ordered`, (N, M), as integers in the same order.
 
-    A larger similarity gives a larger integer, so that integers can be compared instead of floats. NaN
-    becomes the largest integer. -0 and 0 become the same integer.
-
-    bits: similarities of many images; each integer has the bits of a float
-    top, left: row and column of `bits` at which the similarities of the two images begin
-    ordered: the result, (N, M)
-    infinity: the integer that has the bits of infinity
+    `bits` has the bits of the floats, from (top, left) on; `infinity` has those of infinity. NaN becomes the
+    largest integer, and -0 equals 0.
     """
     number = bits.dtype.type
     lowest, highest = number(np.iinfo(bits.dtype).min), number(np.iinfo(bits.dtype).max)
@@ -189,14 +172,11 @@ def _mean(ordered):
 def spread(
     grad: Tensor, queries: Tensor, keys: Tensor, row_at: Tensor, column_at: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return the gradients of queries, (B, h, N, d), and of keys, (A, h, M, d).
+    """Return the gradients of queries, (B, h, N, d), and keys, (A, h, M, d), in float32 or wider.
 
-    grad: gradient of the scores of `locate` (token-wise matching, SCORER Eq. 2), (B, A, h)
-    row_at: index of the best key token for each query token, (B, A, h, N), from `locate`
-    column_at: index of the best query token for each key token, (B, A, h, M), from `locate`
-
-    Gradients are computed in float32 or wider. A gradient is a sum over the images on the other side
-    (keys or queries), always in the same order.
+    `grad`, (B, A, h), is of the scores of `locate`, which also returned `row_at`, (B, A, h, N), and
+    `column_at`, (B, A, h, M). A gradient is a sum over the images on the other side, always in the same
+    order.
     """
     exact = torch.promote_types(queries.dtype, torch.float32)
     channels = math.gcd(queries.shape[-1], CHANNELS)
@@ -219,15 +199,11 @@ def spread(
 
 
 def _by_channels(x: Tensor, channels: int) -> Tensor:
-    """Return `x`, (B, h, N, d), as a contiguous tensor, (h d / channels, B, N, channels)."""
+    """Group channels, contiguously: (B, h, N, d) -> (h d / channels, B, N, channels)."""
     return x.unflatten(-1, (-1, channels)).permute(1, 3, 0, 2, 4).flatten(0, 1).contiguous()
 
 
 def _together(x: Tensor, like: Tensor) -> Tensor:
-    """Restore the shape (B, h, N, d) of a tensor that `_by_channels` reordered.
-
-    `x` has the shape (h d / channels, B, N, channels). The result has the shape and dtype of `like`.
-    """
     return x.unflatten(0, (like.shape[1], -1)).permute(2, 0, 3, 1, 4).flatten(-2).to(like.dtype)
 
 

@@ -21,24 +21,16 @@ ROOM = 128 * 1024  # tiles are read ahead if a GPU has at least this many bytes 
 
 
 def locate(queries: Tensor, keys: Tensor) -> tuple[Tensor]:
-    """Return the token-wise matching (SCORER Eq. 2) of all pairs of images, as a tuple of one tensor.
-
-    Queries are (B, h, N, d), keys are (A, h, M, d), and the result is (B, A, h) float32. Queries and
-    keys have one of the types in TYPES, and any strides. If an image has a number that is not finite in
-    a head, all matchings of this image in this head are NaN.
-    """
+    """Match queries with keys (SCORER Eq. 2): (B, h, N, d), (A, h, M, d) -> (B, A, h); NaN if not finite."""
     x, y = _factors(queries, keys)
     return ((_best_of(x, y).mean(-1) + _best_of(y, x).mean(-1).transpose(0, 1)) / 2,)
 
 
 def spread(grad: Tensor, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the gradients of queries, (B, h, N, d), and keys, (A, h, M, d).
+    """Return the gradients of queries, (B, h, N, d), and keys, (A, h, M, d), from `grad`, (B, A, h).
 
-    `grad`, (B, A, h), is the gradient of the token matching (SCORER Eq. 2). If several tokens have the
-    same maximum, the token with the lowest index gets the gradient. Sums are float32.
-
-    The gradient of a pair of images is skipped if it is negligible for both images. It is negligible
-    for an image if it is at most NEGLIGIBLE times the largest gradient of the image's pairs.
+    On a tie the token with the lowest index gets the gradient. Sums are float32. The gradient of a pair is
+    skipped if, for both images, it is at most NEGLIGIBLE times the largest gradient of the image's pairs.
     """
     grad = grad.float()
     by_row, by_column = _listed(grad), _listed(grad.transpose(0, 1))
@@ -51,12 +43,10 @@ def spread(grad: Tensor, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]
 
 
 def _listed(grad: Tensor) -> tuple[Tensor, Tensor]:
-    """List, for each of B images, the other images with which its gradient is not negligible.
+    """List, for each of B images, the other images for which `grad`, (B, A, h), is not negligible.
 
-    `grad`, (B, A, h), has the gradient for each pair of one of the B images and one of the A other
-    images, in each head. `spread` defines which gradients are negligible. Returns the number n of
-    listed images, (B,), and their indices in ascending order, (B, A). Only the first n indices of an
-    image are set.
+    Returns the number n of listed images, (B,), and their ascending indices, (B, A), of which only the first
+    n are set. `spread` defines what is negligible.
     """
     size = torch.linalg.vector_norm(grad, torch.inf, -1)  # (B, A)
     B, A = size.shape
@@ -79,10 +69,7 @@ def _split(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _factors(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
-    """Return 16-bit tensors whose dot products are nearly those of `queries` and `keys`.
-
-    float32 tensors, (..., d), become bfloat16 tensors, (..., 6d). 16-bit tensors are returned unchanged.
-    """
+    """Return 16-bit tensors of nearly the same dot products: float32 (..., d) -> bfloat16 (..., 6d)."""
     if queries.dtype != torch.float32:
         return queries, keys
     q, k = _split(queries), _split(keys)
@@ -91,10 +78,7 @@ def _factors(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _best_of(x: Tensor, y: Tensor) -> Tensor:
-    """Return each token's highest similarity to the tokens of each image of y, (B, A, h, N), float32.
-
-    The tokens are those of the images x, (B, h, N, d). The images y are (A, h, M, d).
-    """
+    """Return each token's best similarity in each image: (B, h, N, d), (A, h, M, d) -> (B, A, h, N)."""
     (B, h, N, d), (A, _, M, _) = x.shape, y.shape
     best = x.new_empty(B, A, h, N, dtype=torch.float32)
     sizes, options = _nearest_tiles(M, d)
@@ -108,15 +92,10 @@ def _best_of(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _places_of(x: Tensor, y: Tensor, listed: tuple[Tensor, Tensor]) -> Tensor:
-    """Return which token of each listed image of `y` is most similar to each token of `x`.
+    """Return the token of each `listed` image of y, (A, h, M, d), that is most similar to each token of x.
 
-    x: tokens of B images, (B, h, N, d)
-    y: tokens of A images, (A, h, M, d)
-    listed: result of `_listed`: the images of `y` that are searched for each image of `x`
-
-    The result has the type float16 and the shape (B, A, h, N). Entry [b, a, t, n] is the index of the
-    token of image a that is most similar to token n of image b in head t. If image a is not listed for
-    image b, the entry is undefined. If N is odd, the last dimension has one more entry, which is unused.
+    x is (B, h, N, d); the result, float16, (B, A, h, N), is undefined for images that are not listed. An odd
+    N gets one more, unused entry.
     """
     (B, h, N, d), (A, _, M, _) = x.shape, y.shape
     indices = x.new_empty(B, A, h, N + N % 2, dtype=torch.float16)
@@ -131,13 +110,11 @@ def _places_of(x: Tensor, y: Tensor, listed: tuple[Tensor, Tensor]) -> Tensor:
 def _gather(
     x: Tensor, y: Tensor, grad: Tensor, x_at: Tensor, y_at: Tensor, listed: tuple[Tensor, Tensor]
 ) -> Tensor:
-    """Return the gradient of the loss with respect to `x`, (B, h, N, d), the tokens of B images.
+    """Return the gradient with respect to x, (B, h, N, d), from `grad`, (B, A, h), that of the matching.
 
-    y: tokens of the A images that `x` was matched with, (A, h, M, d)
-    grad: gradient with respect to the result of the token-wise matching (SCORER Eq. 2), (B, A, h)
-    x_at: index of the best token of `y` for each token of `x`, (B, A, h, N), from `_places_of`
-    y_at: index of the best token of `x` for each token of `y`, (A, B, h, M), from `_places_of`
-    listed: result of `_listed(grad)`: the images of `y` that contribute to each image of `x`
+    y: the tokens, (A, h, M, d), that x was matched with; `listed`: its images that contribute to each image
+        of x
+    x_at, y_at: the best token of y for each of x, (B, A, h, N), and of x for each of y, (A, B, h, M)
     """
     (B, h, N, d), (A, _, M, _) = x.shape, y.shape
     sizes, options = _sum_tiles(x, N, M, d)
@@ -167,16 +144,12 @@ def _sum_tiles(x: Tensor, N: int, M: int, d: int) -> tuple[dict[str, int], dict[
 
 
 def _tiles(M: int, largest: int) -> dict[str, int]:
-    """Return the numbers of tokens of a full tile, BLOCK_M, and of an image's last, partial tile, TAIL.
-
-    M is the number of tokens of the image. BLOCK_M is at most `largest`. TAIL is 0 if no tile is partial.
-    """
+    """Return the tokens of a full tile, BLOCK_M, and of the last, partial tile, TAIL (0: none), of M."""
     block = _within(largest, M)
     return {"BLOCK_M": block, "TAIL": _within(block, M % block) if M % block else 0}
 
 
 def _within(largest: int, size: int) -> int:
-    """Return the lowest power of two that is at least `size`, limited to the range from 16 to `largest`."""
     return max(16, min(largest, triton.next_power_of_2(size)))
 
 

@@ -13,14 +13,7 @@ from torch import Tensor
 
 
 def locate(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the token-wise matching of images (SCORER Eq. 2), and the best partner of each token.
-
-    queries: (B, h, N, d), the tokens of B images; keys: (A, h, M, d), the tokens of A other images
-
-    The result has three tensors: the matching of each query image with each key image, (B, A, h); for
-    each query, the index of the most similar key, (B, A, h, N); for each key, that of the most similar
-    query, (B, A, h, M).
-    """
+    """Return the matching (Eq. 2), (B, A, h), and the best keys, (B, A, h, N), and queries, (B, A, h, M)."""
     results = [_locate(q @ keys.transpose(-2, -1)) for q in queries]  # of (A, h, N, M)
     matches, row_at, column_at = (torch.stack(tensors) for tensors in zip(*results, strict=True))
     return matches, row_at, column_at
@@ -33,10 +26,7 @@ def _locate(e: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def first_greatest(e: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-    """Return the maxima along `dim`, and the index of each maximum, int16. `dim` must be negative.
-
-    On a tie the index is the lowest. torch's `max` does not promise this on a GPU.
-    """
+    """Return the maxima along a negative `dim` and their indices, int16; a tie gives the lowest one."""
     best = e.amax(dim, keepdim=True)  # NaN if there is a NaN
     size = e.shape[dim]
     places = torch.arange(size, dtype=torch.int16, device=e.device).view(-1, *[1] * (-dim - 1))
@@ -49,9 +39,7 @@ def spread(
 ) -> tuple[Tensor, Tensor]:
     """Return the gradients of queries, (B, h, N, d), and keys, (A, h, M, d), of the token-wise matching.
 
-    grad: gradient of the matching's result, (B, A, h)
-    row_at: index of the most similar key of each query, (B, A, h, N)
-    column_at: index of the most similar query of each key, (B, A, h, M)
+    `grad` is (B, A, h); `locate` returned `row_at`, (B, A, h, N), and `column_at`, (B, A, h, M).
     """
     exact = torch.promote_types(queries.dtype, torch.float32)
     q, k, grad = queries.to(exact), keys.to(exact), grad.to(exact)

@@ -71,11 +71,7 @@ class CrossEncoder(nn.Module):
         self.layers = layers_of(sizes, dropout)
 
     def forward(self, before: Tensor, after: Tensor) -> Aligned:
-        """Compare two encoded images, (B, N, D) each, and return the result as an Aligned.
-
-        Its field `memory`, (B, N, 2D), is the input of the decoder. A token of `memory` joins the outputs
-        for a cell of the before image and for the cell at the same place of the after image.
-        """
+        """Compare encoded images, (B, N, D) each; `memory`, (B, N, 2D), joins both at each cell."""
         b, a = before, after
         for layer in self.layers:
             b_queries, b_keys, b_values = layer.attention.projections(b)  # (B, h, N, d)
@@ -162,10 +158,9 @@ def captioner(
 def initialise(encoding: GridEmbedding, difference: Encoder, decoder: CaptionDecoder, copied: bool) -> None:
     """Initialise the weights as the authors' program does.
 
-    In MCCFormers-D, `initialise_xavier` initialises `encoding` and `difference`. `initialise_jointly`
-    initialises all attentions. The weights of the word embedding and of the output layer are uniform from
-    -WORDS to WORDS. Other layers keep torch's initial weights. With `copied`, all layers of the decoder are
-    copies of its first layer, and so are all layers of the encoder of MCCFormers-S.
+    In MCCFormers-D, matrices are Xavier's, with attentions by `initialise_jointly`. Word embedding and output
+    layer are uniform from -WORDS to WORDS. With `copied`, all layers of the decoder, and of MCCFormers-S's
+    encoder, are copies of the first.
     """
     stacks: list[nn.ModuleList] = [decoder.layers]
     if isinstance(difference, CrossEncoder):
@@ -186,11 +181,7 @@ def initialise(encoding: GridEmbedding, difference: Encoder, decoder: CaptionDec
 
 @torch.no_grad()
 def oppose(encoding: GridEmbedding, difference: Encoder, decoder: CaptionDecoder) -> None:
-    """Initialise the weights so that the decoder's keys and values are linear maps of x_bef - x_aft.
-
-    x_bef and x_aft are the vectors of a cell in the two images. This is for the switch `first_weights:
-    opposed`.
-    """
+    """Make the decoder's keys and values linear in x_bef - x_aft of a cell (`first_weights: opposed`)."""
     if isinstance(difference, MccJointEncoder):
         difference.images.weight.zero_()  # their difference would be larger than any change
         gain = GAIN["joint"]
@@ -203,10 +194,10 @@ def oppose(encoding: GridEmbedding, difference: Encoder, decoder: CaptionDecoder
 
 
 def pass_norms(encoding: GridEmbedding, difference: CrossEncoder) -> None:
-    """Initialise the encoder of MCCFormers-D so that its layers change the cells little.
+    """Make the layers of MCCFormers-D's encoder change the cells little.
 
-    The vectors of the position embeddings become longer than the content of the cells. A layer norm then
-    divides all cells by nearly the same number, and so preserves the size of the difference of two cells.
+    The position embeddings become longer than the cells' content, so that a layer norm divides all cells by
+    nearly the same number, and preserves the size of their difference.
     """
     D = encoding.project.out_channels
     for positions in (encoding.row.weight, encoding.column.weight):
@@ -219,22 +210,14 @@ def pass_norms(encoding: GridEmbedding, difference: CrossEncoder) -> None:
 def mccformers_d(
     sizes: MccSizes, switches: MccSwitches, *, dropout: float, default_dropout: float
 ) -> Captioner:
-    """Build MCCFormers-D.
-
-    `default_dropout` is the dropout of word embeddings. `dropout` is the dropout of all layers of the
-    encoder and the decoder, and of the logits.
-    """
+    """Build MCCFormers-D; `default_dropout` is only that of word embeddings."""
     return captioner(sizes, switches, CrossEncoder(sizes, dropout), dropout, default_dropout)
 
 
 def mccformers_s(
     sizes: MccSizes, switches: MccSwitches, *, dropout: float, default_dropout: float
 ) -> Captioner:
-    """Build MCCFormers-S.
-
-    `default_dropout` is the dropout of the encoder and of the word embeddings. `dropout` is the dropout
-    of the decoder's layers and of its logits.
-    """
+    """Build MCCFormers-S; `default_dropout` is that of the encoder and of word embeddings."""
     return captioner(sizes, switches, MccJointEncoder(sizes, default_dropout), dropout, default_dropout)
 
 

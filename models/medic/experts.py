@@ -14,7 +14,6 @@ TEMPERATURE = 0.1  # of the addressing of slots
 
 
 def unit(x: Tensor) -> Tensor:
-    """Divide each vector in the last dimension by its norm, or by 1e-12 if the norm is smaller."""
     return F.normalize(x, dim=-1, eps=1e-12)
 
 

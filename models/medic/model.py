@@ -147,7 +147,6 @@ class MedicCaptioner(Captioner):
     def losses_of(
         self, before: Tensor, after: Tensor, tokens: Tensor, parts: int = 1, labels: Labels | None = None
     ) -> dict[str, Tensor]:
-        """Return the loss terms of a batch (see Captioner); `labels` must have the kinds of all pairs."""
         return super().losses_of(before, after, tokens, 1 if self.one_call else parts, labels)
 
     def numbers_of(self, labels: Labels | None) -> Tensor:
@@ -186,10 +185,7 @@ def dirl_medic(
     temperature: float,
     kinds: list[str],
 ) -> Captioner:
-    """Build DIRL+MEDIC. `alpha` and `temperature` are those of L_dirl and L_ccr (DIRL).
-
-    `kinds` are the kinds of the dataset that have an expert.
-    """
+    """Build DIRL+MEDIC, with an expert for each of `kinds`; `alpha` and `temperature` are DIRL's."""
     experts = experts_of(kinds, switches)
     terms = {
         "dirl": ChannelCorrelation(sizes, alpha, DIRL, dropout),
@@ -264,10 +260,7 @@ def scorer_medic(
     temperature: float,
     kinds: list[str],
 ) -> Captioner:
-    """Build SCORER+MEDIC, with CBR. `temperature` is that of L_cv and L_cm (SCORER).
-
-    `kinds` are the kinds of the dataset that have an expert.
-    """
+    """Build SCORER+MEDIC, with CBR and an expert for each of `kinds`; `temperature` is SCORER's."""
     experts = experts_of(kinds, switches)
     terms = {
         "cv": between_views(temperature, switches),

@@ -24,10 +24,7 @@ UNKNOWN = -1  # number of an unknown kind
 
 
 def experts_of(kinds: Sequence[str], switches: MedicSwitches) -> tuple[str, ...]:
-    """Return the kinds that have an expert, in the order of KINDS.
-
-    `kinds` is the setting of that name. Raises ValueError if it does not name two kinds of change.
-    """
+    """Return the kinds with an expert in the order of KINDS, or raise ValueError if two are not named."""
     names = KINDS if switches.experts == "six" else tuple(kinds)
     if len({*names} - {NO_CHANGE}) < 2 or len({*names}) < len(names) or not {*names} <= {*KINDS}:
         raise ValueError(f"kinds must be two or more kinds of change of {', '.join(KINDS)}, not {kinds!r}")
@@ -51,12 +48,10 @@ class Routed(Aligned):
 
     @property
     def kinds(self) -> int:
-        """Number of kinds of change, K."""
         return self.kind_logits.shape[1]
 
     @property
     def verdict(self) -> Tensor:
-        """Verdict of the change router, (B,): True for a change."""
         return verdict_of(self.change_logits)
 
     @property
@@ -65,10 +60,7 @@ class Routed(Aligned):
         return self.opened == (self.labels < self.kinds).long()
 
     def probabilities(self) -> Tensor:
-        """Return p_1 q_k of the kinds of change, and p_0, (B, K+1).
-
-        p_1 q_k is 0 for pairs for which the experts of change do not answer.
-        """
+        """Return p_1 q_k (0 where the experts of change do not answer), and p_0: (B, K+1)."""
         p, q = self.change_logits.softmax(-1), self.kind_logits.softmax(-1)
         return torch.cat([torch.where((self.opened == 1)[:, None], p[:, 1:] * q, 0), p[:, :1]], 1)
 
@@ -89,7 +81,6 @@ class RoutedViews(Routed):
 
 
 def verdict_of(change_logits: Tensor) -> Tensor:
-    """Return True for a change, (B,), given logits z, (B, 2); a tie is "no change"."""
     return change_logits[:, 1] > change_logits[:, 0]
 
 
@@ -136,9 +127,7 @@ class Routing(nn.Module):
         labels: (B,), numbers of the pairs' kinds; in decoding, they open the gate together with the verdict;
             None: the verdict alone opens the gate
         learns: True in training, which needs the labels; `labels` then open the gate only if the switch
-            `gate` says so
-
-        In training, a router or an expert computes only the pairs for which a loss needs it.
+            `gate` says so. A router or an expert then computes only the pairs for which a loss needs it.
         """
         known = labels if labels is not None else paired.new_full((len(paired),), UNKNOWN, dtype=torch.int64)
         changed = known < self.K
@@ -174,7 +163,7 @@ class Routing(nn.Module):
         return paired.new_tensor([-math.inf, 0.0]).expand(len(paired), 2)
 
     def _single(self, paired: Tensor) -> tuple[Tensor, Tensor]:
-        """Return logits of a change, (B, 2), and of the kinds of change, (B, K), from the single router.
+        """Return the single router's logits of a change, (B, 2), and of the kinds of change, (B, K).
 
         With these logits, p_1 q_k and p_0 are the router's softmax over all its classes.
         """
@@ -219,13 +208,10 @@ class Routing(nn.Module):
 
 
 def placed(chosen: Tensor, compute: Callable[..., Tensor], *inputs: Tensor) -> Tensor | None:
-    """Compute results of the `chosen` pairs only, and return them at their places, with 0 elsewhere.
+    """Compute only the `chosen`, (b,), rows of `inputs`, (b, ...); return them at their places, 0 elsewhere.
 
-    chosen: (b,), bool
-    compute: function that gets the rows of each of `inputs`, (b, ...), that are chosen
-
-    Returns None, without a gradient, if no pair of any process is chosen. If only other processes have such
-    pairs, `compute` gets no rows: its parameters then have a gradient of 0 in this process, too.
+    Returns None if no pair of any process is chosen. If only other processes have such pairs, `compute` gets
+    no rows: its parameters then have a gradient of 0 in this process, too.
     """
     rows = chosen.nonzero()[:, 0]
     if not total(chosen.sum()):
@@ -237,12 +223,7 @@ def placed(chosen: Tensor, compute: Callable[..., Tensor], *inputs: Tensor) -> T
 
 
 def exchange_similarity(experts: ExpertMemories | Mlps, x: Tensor, chosen: Tensor) -> Tensor:
-    """Return how alike an expert's outputs for F and for F with both images exchanged are, (n,).
-
-    x: paired features, (n, N, 2D); chosen: the pairs' experts, (n,)
-
-    It is the mean over the cells of the cosine of both outputs.
-    """
+    """Return the cosine of an expert's outputs for F, (n, N, 2D), and for exchanged images: (n,)."""
     first, second = x.chunk(2, -1)
     forwards, backwards = (experts.each(y, chosen) for y in (x, torch.cat([second, first], -1)))
     with torch.autocast(x.device.type, enabled=False):  # in float32 at least, because 1 - c is small

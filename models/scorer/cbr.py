@@ -56,11 +56,7 @@ class BackwardReasoning(Regulariser):
         return self.imagine(self.attention(joined, joined))  # Eq. 10
 
     def prepare(self, pair: Difference, words: Words) -> "Imagined":
-        """Compute imagined "after" images, and return the queries and keys for comparing them with real ones.
-
-        An "after" image is imagined from the before image and the caption. The queries and keys are those
-        of the matching between the imagined and the real "after" images.
-        """
+        """Imagine "after" images from before images and captions; return queries and keys to match them."""
         if self.switches.sentence == "real":
             sentence = mean_word(words)
         else:
@@ -108,11 +104,7 @@ class MultiHeadMatching(nn.Module):
         self.key = nn.Linear(width, width)
 
     def projected(self, first: Tensor, second: Tensor, both: bool) -> Imagined:
-        """Return queries of the images `first` and keys of the images `second`, for their matching.
-
-        `first` and `second` are (B, N, D); queries and keys are (B, h, N, d). With `both`, the
-        result has a second direction: queries of `second` and keys of `first`.
-        """
+        """Return queries of `first` and keys of `second`, with `both` also the reverse: (B, h, N, d)."""
         if not both:
             return Imagined((Direction(self._split(self.query(first)), self._split(self.key(second))),))
         q, k = map(self._split, jointly(first, self.query, self.key))
@@ -129,7 +121,6 @@ def mean_word(words: Words) -> Tensor:
 
 
 def masked_sum(hidden: Tensor, mask: Tensor) -> Tensor:
-    """Sum `hidden`, (B, L, D), over the positions where `mask`, (B, L), is true: (B, D)."""
     return (hidden * mask[..., None].to(hidden.dtype)).sum(1)
 
 
@@ -140,11 +131,7 @@ def rr_cbr(sizes: Sizes, switches: Switches, *, dropout: float, temperature: flo
 
 
 def scorer_cbr(sizes: Sizes, switches: Switches, *, dropout: float, temperature: float) -> Captioner:
-    """Build SCORER+CBR, the complete model of the paper.
-
-    The similarities in the contrastive losses L_cv and L_cm are divided by `temperature`, unless it is
-    learned.
-    """
+    """Build SCORER+CBR, the complete model of the paper; `temperature`: of L_cv and L_cm, unless learned."""
     terms = {
         "cv": between_views(temperature, switches),
         "cbr": BackwardReasoning(sizes, temperature, switches),

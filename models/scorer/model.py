@@ -78,20 +78,12 @@ class Scorer(Reconstruction):
         self.dropout = nn.Dropout(dropout) if switches.fusion_dropout else nn.Identity()
 
     def forward(self, before: Tensor, after: Tensor) -> CrossView:
-        """Compare two encoded images, (B, N, D) each, and return a CrossView.
-
-        The field `memory` of the result is the fused difference (see `fused`), which the decoder reads.
-        """
+        """Compare two encoded images, (B, N, D) each; `memory` is their fused difference."""
         b, a, queries_keys = self.reconstructed(before, after)
         return CrossView(self.fused(b, a), before, after, *queries_keys)
 
     def fused(self, before: Tensor, after: Tensor) -> Tensor:
-        """Fuse both reconstructed images, (B, N, D) each, as X_c = ReLU(fc([X^c_bef ; X^c_aft])) (Eq. 7).
-
-        This formula is for the switch `fusion: cat`. With `fusion: respective`, the images are not fused, and
-        the result is the tokens of both images, (B, 2N, D). With other values of `fusion`, another operation
-        replaces the concatenation.
-        """
+        """Return X_c = ReLU(fc([X^c_bef ; X^c_aft])) (Eq. 7); with `fusion: respective`, both, (B, 2N, D)."""
         if self.fusion == "respective":
             return torch.cat([before, after], 1)
         return torch.relu(self.dropout(self.fuse(JOINED[self.fusion](before, after))))
@@ -140,10 +132,7 @@ def between_views(temperature: float, switches: Switches) -> ViewInvariance | Vi
 
 
 def captioner(sizes: Sizes, switches: Switches, dropout: float, terms: Terms) -> Captioner:
-    """Build a captioner with SCORER's encoder and decoder.
-
-    `terms`: name -> Regulariser of each loss term other than the caption loss.
-    """
+    """Build a captioner with SCORER's encoder and decoder, and with the loss terms `terms`."""
     difference, respective = Scorer(sizes, switches, dropout), switches.fusion == "respective"
     reads: Reads = "end" if "cbr" in terms and switches.sentence == "padded" else "words"
     return Captioner(sizes, difference, terms, dropout, switches, respective=respective, reads=reads)

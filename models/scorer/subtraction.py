@@ -19,12 +19,10 @@ class Subtraction(nn.Module):
         self.fc = nn.Linear(width, width)
 
     def forward(self, before: Tensor, after: Tensor) -> Difference:
-        """Compute the difference of the encoded images, (B, N, D) each."""
         return Difference(torch.relu(self.fc(after - before)), before, after)
 
 
 def subtraction(sizes: Sizes, switches: Switches, *, dropout: float) -> Captioner:
-    """Build the model `subtraction` with SCORER's decoder; its only loss is the cross-entropy of captions."""
     return Captioner(sizes, Subtraction(sizes.width), {}, dropout, switches)
 
 

@@ -76,11 +76,7 @@ class Perl(nn.Module):
         return self.norm(attended_cells + convolved + cells)
 
     def across(self, cells: Tensor, others: Tensor) -> Tensor:
-        """Return the attention of the tokens `cells` to the tokens `others`, (B, N, A).
-
-        Both inputs are outputs of PERL, (B, N, A). Queries, keys and values are the inputs themselves,
-        without linear maps.
-        """
+        """Let outputs of PERL attend to others without linear maps: (B, N, A) each -> (B, N, A)."""
         split = self.attention.split
         return self.attention.attend(split(cells), split(others), split(others))
 
@@ -126,11 +122,7 @@ class Detector(nn.Module):
         self.dropout, self.pooled = nn.Dropout(dropout), switches.pooled
 
     def forward(self, before: Tensor, after: Tensor) -> AttendedDifference:
-        """Compute the attended vectors of a pair from the cells of both images, (B, N, A) each.
-
-        The vectors are in the field `memory` of the result, (B, 3, A). Their order is before image,
-        difference, after image.
-        """
+        """Attend to cells, (B, N, A) each; `memory`, (B, 3, A), is before image, difference, after image."""
         b, a, D = self.disentangle(before, after)
         maps = [self.map(image, D) for image in (b, a)]  # (B, N) each
         l_bef, l_aft = attended(maps[0], b, self.pooled), attended(maps[1], a, self.pooled)
@@ -147,22 +139,16 @@ class Changed(nn.Module):
         self.disentangle = VardDisentangling(sizes.grid, sizes.width, sizes.heads, dropout)
 
     def forward(self, before: Tensor, after: Tensor) -> Difference:
-        """Encode B pairs from the cells of both images, (B, N, A) each.
-
-        The field `memory` of the result is the difference D, (B, N, A), which the decoder reads.
-        """
         return Difference(self.disentangle(before, after)[2], before, after)
 
 
 @torch.no_grad()
 def compare(cells: nn.Linear, disentangle: VardDisentangling) -> Tensor:
-    """Initialise weights so that the difference D at a cell depends on how the images differ at this cell.
+    """Initialise the difference D at a cell to depend on how the images differ there (not from the paper).
 
-    The linear map `cells` and the module `disentangle` are initialised. Afterwards, each encoded cell
-    (the output of `disentangle.perl`) is approximately v + c. The vector v is the same for all cells of
-    both images. The vector c is the content of the cell. D depends on c of the before image minus c of
-    the after image. Returns v, (A,), where A is the width of an encoded cell. This initialisation is
-    not from the paper.
+    Each encoded cell, an output of `disentangle.perl`, is then about v + c: v, (A,), is the same for all
+    cells, and c is the cell's content. D depends on c of the before image minus c of the after image. Returns
+    v.
     """
     A = cells.out_features
     common, bias = F.layer_norm(torch.randn(2, A), [A])
@@ -180,10 +166,10 @@ def compare(cells: nn.Linear, disentangle: VardDisentangling) -> Tensor:
 
 @torch.no_grad()
 def attend_to_differences(detector: Detector, speaker: DynamicSpeaker, common: Tensor) -> None:
-    """Set initial weights with which the attention maps are high at cells where the two images differ.
+    """Make the attention maps high at cells where the two images differ.
 
-    `common` is a vector that all encoded cells have in common. The speaker's initial weights subtract it
-    from the vectors that the attention returns.
+    The speaker subtracts `common`, a vector that all encoded cells have in common, from what the attention
+    returns.
     """
     image_weight, difference_weight = detector.map.embed.weight.flatten(1).chunk(2, 1)  # (M, A) each
     image_weight *= OUTPUT_SCALE
@@ -197,10 +183,7 @@ def attend_to_differences(detector: Detector, speaker: DynamicSpeaker, common: T
 
 
 def subtract_common(weight: Tensor, bias: Tensor, common: Tensor) -> None:
-    """Replace a linear map W x + b, in place, by VECTOR_GAIN W (x - common) + b.
-
-    `weight` is W and `bias` is b. The vector `common` is the part that all inputs x have in common.
-    """
+    """Replace W x + b, in place, by VECTOR_GAIN W (x - common) + b."""
     weight *= VECTOR_GAIN
     bias -= weight @ common
 
@@ -217,10 +200,7 @@ def vard(sizes: VardSizes, switches: SpeakerSwitches, *, dropout: float) -> Capt
 
 
 def vard_transformer(sizes: TransformerSizes, switches: SpeakerSwitches, *, dropout: float) -> Captioner:
-    """Build VARD with a transformer decoder instead of LSTMs.
-
-    The authors released only the program with LSTMs, so we inferred the details of this model.
-    """
+    """Build VARD with a transformer decoder; the authors released only LSTMs, so details are inferred."""
     decoder = CaptionDecoder(sizes, dropout)
     cells = nn.Linear(sizes.channels + 2 * switches.coordinates, sizes.width)  # U = W x + b of each cell x
     difference = Changed(sizes, dropout)

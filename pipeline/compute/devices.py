@@ -16,11 +16,7 @@ def device() -> torch.device:
 
 
 def upload(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a copy of a CPU tensor on this process's GPU.
-
-    The GPU can go on with other computations during the copy. Without a GPU, or if the tensor is on a GPU,
-    the function returns the tensor itself.
-    """
+    """Copy a CPU tensor to this process's GPU, if there is one, while the GPU goes on computing."""
     gpu = device()
     if gpu.type == "cpu" or tensor.device.type != "cpu":
         return tensor
@@ -38,10 +34,7 @@ def _copy_stream(gpu: torch.device) -> torch.cuda.Stream:
 
 
 def identity() -> str:
-    """Return a text with the device's name and the number of threads.
-
-    Computations on one machine give the same results, bit for bit, whenever this text is the same.
-    """
+    """Return device and threads; where this text is the same on a machine, results are the same bits."""
     cuda = torch.cuda.is_available()
     # the name of GPU 0 in every process, so that all processes return the same text
     name = torch.cuda.get_device_name(0) if cuda else f"cpu {torch.backends.cpu.get_cpu_capability()}"
@@ -49,17 +42,13 @@ def identity() -> str:
 
 
 def precision(name: str, device: torch.device) -> torch.dtype:
-    """Return the torch type for the precision `name`: `bfloat16`, `float32` or `auto`.
-
-    `auto` means bfloat16 if the device natively has it, and float32 otherwise.
-    """
+    """Return the torch type of the name; `auto` is bfloat16 if the device natively has it, else float32."""
     if name == "auto":
         name = "bfloat16" if _has_bfloat16(device) else "float32"
     return {"bfloat16": torch.bfloat16, "float32": torch.float32}[name]
 
 
 def autocast(device: torch.device, dtype: torch.dtype) -> AbstractContextManager[object]:
-    """Return a context in which torch computes in `dtype`; for float32 the context changes nothing."""
     return torch.autocast(device.type, dtype=dtype, enabled=dtype != torch.float32)
 
 

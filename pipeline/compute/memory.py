@@ -24,11 +24,7 @@ TRIM_THRESHOLD, MMAP_MAX = -1, -4  # options of mallopt, from glibc's malloc.h
 
 
 def free(device: torch.device | None = None) -> int:
-    """Return the free bytes of the GPU `device`, or of the machine if `device` is not a GPU.
-
-    On the machine, only memory that is available without swapping counts. If the process is in a container
-    with a memory limit, the result respects this limit.
-    """
+    """Return the free bytes of a GPU, or of the machine (without swapping) within its container's limit."""
     if device is not None and device.type == "cuda":
         import torch
 
@@ -37,10 +33,7 @@ def free(device: torch.device | None = None) -> int:
 
 
 def _free_in_groups() -> Iterator[int]:
-    """Yield the free bytes of each control group of this process that has a memory limit.
-
-    psutil ignores the limits of control groups, so they are read here.
-    """
+    """Yield the free bytes of each limited control group of this process, which psutil ignores."""
     lines = GROUP.read_text().splitlines() if GROUP.exists() else []
     paths = {names: path.lstrip("/") for _, names, path in (line.split(":", 2) for line in lines)}
     # in a container, the path may be one of the host, and the container's own group is at the top
@@ -54,10 +47,7 @@ def _free_in_groups() -> Iterator[int]:
 
 
 def _free_in(folder: Path, limit_file: str, usage_file: str, freeable: str) -> Iterator[int]:
-    """Yield the free bytes of the control group in `folder`, if it has a limit.
-
-    `freeable` is the key in memory.stat of the page cache that can be freed.
-    """
+    """Yield the free bytes of a control group, if it has a limit; `freeable`: key of its page cache."""
     file = folder / limit_file
     if file.exists() and (limit := file.read_text().strip()) != "max":
         counts = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
@@ -82,12 +72,7 @@ def enough(batch: int, processes: int = 1) -> Iterator[None]:
 
 
 def keep_freed() -> bool:
-    """Make the C library keep freed memory for later use. Return False if that is not possible.
-
-    By default, glibc returns blocks above 32 MiB to the kernel, and the kernel clears the pages of a new
-    block. The clearing took two fifths of the time of an extraction (benchmarks/README.md, "Extraction of
-    the embedded dataset's features").
-    """
+    """Make the C library keep freed memory, whose clearing took 2/5 of an extraction, if possible."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, TypeError, AttributeError):  # not glibc, or not Linux

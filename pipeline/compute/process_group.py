@@ -51,10 +51,7 @@ class Ranks:
             distributed.all_reduce(torch.zeros(()))  # on the CPU: a barrier would keep GPUs busy
 
     def first(self, make: Callable[[], Made]) -> Made:
-        """Call `make` in process 0 first, then in the other processes. Return this process's result.
-
-        The other processes find the files that process 0 has made.
-        """
+        """Call `make` in process 0 first, so that the others find its files; return this process's result."""
         if self.rank:
             self.wait()
             return make()
@@ -67,11 +64,7 @@ class Ranks:
         return items[self.rank :: self.world]
 
     def part(self, batch: int) -> slice:
-        """Return the slice of a batch's scenes that this process computes.
-
-        `batch` is the number of scenes of the whole batch; `world` must divide this number.
-        models/common/distributed_batch.py divides batches in the same way.
-        """
+        """Return this process's slice of a batch's scenes (as in models/common/distributed_batch.py)."""
         size = batch // self.world
         return slice(self.rank * size, (self.rank + 1) * size)
 
@@ -99,20 +92,12 @@ class Part(Ranks):
         """Do nothing: independent processes do not wait for each other."""
 
     def first(self, make: Callable[[], Made]) -> Made:
-        """Call `make` in this process, and return its result.
-
-        Every process of the job calls `make`. If the field `turn` returns a lock, the calls come one after
-        another. So a process can find the files that an earlier process has made.
-        """
+        """Call `make`, in turn with a lock, so that a process finds the files of an earlier one."""
         with self.turn():
             return make()
 
     def share(self, items: Sequence[Item]) -> Sequence[Item]:
-        """Return those of the numbers `items` that belong to this process.
-
-        A number n belongs to this process if n modulo `world` equals `rank`. So the result for a number
-        does not depend on the other numbers in `items`.
-        """
+        """Return the numbers n with n modulo `world` = `rank`: a result does not depend on other numbers."""
         return [item for item in items if item % self.world == self.rank]  # type: ignore[operator]
 
     def agree(self, network: nn.Module) -> None:
@@ -123,10 +108,8 @@ class Part(Ranks):
 def joined() -> Iterator[Ranks]:
     """Join the group of processes (one GPU each) for the `with` block, and leave the group afterwards.
 
-    Raises InputError if there are too few GPUs, or if environment variables of the launcher are wrong.
-    If several processes raise InputError in the block, only the first of them reports the error, so
-    that the message is printed once. Every other process with an error waits PATIENCE seconds before it
-    exits. During this time, the launcher can end the process.
+    If several processes raise InputError in the block, only the first reports it. The others wait PATIENCE
+    seconds before they exit, so that the launcher can end them.
     """
     ranks, store = _meet()
     try:
@@ -144,10 +127,7 @@ def joined() -> Iterator[Ranks]:
 
 
 def _is_first(store: distributed.Store) -> bool:
-    """Return True if this process is the first one with an error.
-
-    Return False if another process was first, or if the store cannot be reached.
-    """
+    """Return True if this is the first process with an error; False also if the store cannot be reached."""
     with suppress(distributed.DistError):
         return store.add("errors", 1) == 1
     return False
@@ -213,10 +193,6 @@ STARTED = "STARTED_BY_LAUNCH"  # environment variable of a process that `start` 
 
 
 def processes(settings: dict[str, Any]) -> int:
-    """Return the number of training processes in a recipe's `train`.
-
-    Raises InputError if the number does not divide the batch.
-    """
     count, batch = settings["processes"], settings["batch"]
     if batch % count:
         raise InputError(f"train.processes, {count}, does not divide train.batch, {batch}; change one")
@@ -233,10 +209,9 @@ def check_group(settings: dict[str, Any], ranks: Ranks) -> None:
 
 
 def start(module: str, arguments: Sequence[str], count: int) -> int:
-    """Run `python -m module arguments` as `count` processes, and wait for their end.
+    """Run `python -m module arguments` as `count` processes; return the exit code of one that failed, or 0.
 
-    Returns the exit code of a process that failed, or 0. Each process gets its own GPU; without GPUs, the
-    processes divide this process's threads. Raises InputError for too few GPUs or a killed process.
+    Each process gets its own GPU; without GPUs, the processes divide this process's threads.
     """
     gpus = torch.cuda.device_count()
     if gpus and count > gpus:
@@ -264,10 +239,7 @@ def start(module: str, arguments: Sequence[str], count: int) -> int:
 
 
 def end_with_starter() -> None:
-    """Make this process end when its launcher, the process that called `start`, ends or is killed.
-
-    Does nothing if the launcher did not start this process.
-    """
+    """Make this process end when the process that called `start` ends, if there is one."""
     if STARTED in os.environ:
         threading.Thread(target=_end_with_pipe, daemon=True).start()
 

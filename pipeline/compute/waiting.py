@@ -11,7 +11,7 @@ POLL = 0.1  # seconds between two checks for signals
 
 
 def interruptible(work: Callable[[], Made], waiting: str) -> Made:
-    """Call `work` in a thread, and return its result. A signal of this process ends the wait.
+    """Return the result of `work` in a thread; a signal of this process ends the wait.
 
     Torch waits in C++ code, in which Python handles no signal. If the work takes long, the line `waiting` is
     printed.

@@ -12,16 +12,14 @@ ONE_THREAD = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "M
 
 
 def cores() -> int:
-    """Return the number of cores that this process may use, where the system tells it; else all."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def pool(count: int) -> ProcessPoolExecutor:
-    """Return a pool of `count` worker processes, each with one thread. The workers end with this process.
+    """Return a pool of `count` worker processes, each with one thread, which end with this process.
 
-    Arguments and results are pickled. A worker imports the modules of its functions, but not the main
-    program, because that would load torch. If a worker is killed, all workers end, and the pool's results
-    raise BrokenProcessPool.
+    A worker imports the modules of its functions, but not the main program, because that would load torch. If
+    a worker is killed, all workers end, and the pool's results raise BrokenProcessPool.
     """
     workers = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), initializer=_prepare_worker)
     program = sys.modules["__main__"]

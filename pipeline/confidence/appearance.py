@@ -37,10 +37,7 @@ class Appearance(Strict):
     whitening: list[list[FiniteFloat]]
 
     def distance(self, statistics: np.ndarray) -> np.ndarray:
-        """Return the distance of B images from the training images, (B,), from their statistics, (B, SIZE).
-
-        It is a Mahalanobis distance with a regularised covariance.
-        """
+        """Return the regularised Mahalanobis distance from the training images: (B, SIZE) -> (B,)."""
         standardised = (statistics - np.array(self.mean)) / np.array(self.deviation)
         return np.sqrt(((standardised @ np.array(self.whitening)) ** 2).mean(1))
 
@@ -57,17 +54,16 @@ def fitted(statistics: np.ndarray) -> Appearance:
 
 
 def rounded(values: np.ndarray) -> list[float]:
-    """Return the values with four significant digits."""
     return [float(f"{value:.4g}") for value in values]
 
 
 @torch.inference_mode()
 def statistics_of(images: np.ndarray) -> np.ndarray:
-    """Return the statistics of B images, (B, SIZE). `images`: uint8, (B, 3, rows, columns), RGB.
+    """Return the statistics of uint8 RGB images: (B, 3, rows, columns) -> (B, SIZE).
 
     In each cell, K values are computed: the mean of each colour axis, and for each scale the strength of the
-    texture on each colour axis, its direction (two numbers) and the peakedness of its grey values. The
-    statistics are the mean and the standard deviation of the K values over the cells.
+        texture on each colour axis, its direction (two numbers) and the peakedness of its grey values. The
+        statistics are the mean and the standard deviation of the K values over the cells.
     """
     resized = F.interpolate(
         torch.from_numpy(np.array(images, dtype=np.float32)),
@@ -89,8 +85,8 @@ def statistics_of(images: np.ndarray) -> np.ndarray:
 def _texture(band: Tensor, grey: Tensor) -> list[Tensor]:
     """Return six values of each cell at one scale, as (B, 3 + 2 + 1, CELLS, CELLS) in three parts.
 
-    `band`: difference between the image and its smoothed copy, (B, 3, P, P); `grey`: the grey values of
-    the smoothed copy, (B, 1, P, P)
+    `band`: the image minus its smoothed copy, (B, 3, P, P); `grey`: the grey values of this copy,
+    (B, 1, P, P)
     """
     power = _of_cells(band**2) + FLOOR**2
     down = (grey[..., 2:, :] - grey[..., :-2, :])[..., 1:-1]

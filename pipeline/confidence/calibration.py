@@ -57,16 +57,10 @@ class Calibration(Strict):
     measured: dict[str, dict[str, float | None]] = Field(default_factory=dict)  # split -> measure -> value
 
     def of(self, beam: int, length_penalty: float) -> bool:
-        """Return True if the calibration was made with these settings of the beam search."""
         return (self.beam, self.length_penalty) == (beam, length_penalty)
 
     def chances(self, signals: np.ndarray, reports_change: np.ndarray, distances: np.ndarray) -> np.ndarray:
-        """Return the probability that each of P captions is correct, (P,).
-
-        It is the product of two probabilities: that the pair is familiar (familiarity.py), and that the
-        caption of a familiar pair is correct (probability.py). `signals` (P, S) and `reports_change` (P,)
-        are of the captions. `distances` are of their pairs, (P, 3); they are not used without a Familiarity.
-        """
+        """Return the probability of a familiar pair with a correct caption, (P,); `distances` are (P, 3)."""
         correct_if_familiar = self.probability(signals, reports_change)
         if self.familiarity is None:
             return correct_if_familiar
@@ -123,12 +117,7 @@ def meaning_of(pairs: Sequence[Pair], grammar: bool) -> Meaning | None:
 
 
 def correct(caption: str, pair: Pair, meaning: Meaning, own: Collection[str]) -> bool | None:
-    """Return True if a caption is correct by the criterion `meaning`, False if it is wrong.
-
-    `meaning_of` explains the criteria. `own` has the dataset's sentences of no change
-    (no_change.sentences_of). Returns None if the pair lacks the facts that the criterion needs, such as its
-    scene.
-    """
+    """Return True for a correct caption; None if the pair lacks the facts. `own`: sentences of no change."""
     if meaning == "true":
         verdict = judge(caption, pair)
         return None if verdict is None else verdict.true

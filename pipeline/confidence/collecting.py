@@ -46,22 +46,18 @@ class Collected:
 
     @property
     def signals(self) -> np.ndarray:
-        """The S numbers by which each caption's probability is predicted (signals.py), (P, S)."""
         return np.stack([caption.numbers for caption in self.captions])
 
     @property
     def reports_change(self) -> np.ndarray:
-        """True for each caption that reports a change, (P,)."""
         return np.array([caption.reports_change for caption in self.captions])
 
     @property
     def scenes(self) -> list[str]:
-        """Scene id of each pair."""
         return [pair.scene_id for pair in self.pairs]
 
     @property
     def log_probability(self) -> np.ndarray:
-        """Log-probability of each caption, (P,)."""
         return np.array([caption.signals.log_probability for caption in self.captions])
 
 
@@ -73,14 +69,10 @@ def collect(
     familiar: Familiarity | None,
     statistics: Statistics,
 ) -> Collected:
-    """Generate and judge a caption of each pair. Return the pairs whose captions could be judged.
+    """Generate and judge a caption of each pair; return the pairs whose captions could be judged.
 
-    reader: the captioner, which also computes the signals of each caption
-    grids: the feature grids of the pairs, in batches and in order
-    meaning: criterion of a correct caption: "true" (by the scene), "agrees" (with the references)
-        or "change" (right about change or no change)
-    familiar: computes the distances by which unfamiliar pairs are recognised; None: no distances
-    statistics: of the pixels of each image; not used if `familiar` is None
+    `grids` are in the pairs' order. `meaning`: see `meaning_of`. With `familiar`, the distances that
+    recognise unfamiliar pairs are computed from the grids and from `statistics` of the pixels.
     """
     captions: list[Signalled] = []
     distances: list[np.ndarray] = []
@@ -107,18 +99,11 @@ def collect(
 
 
 def familiar_with(pairs: Sequence[Pair], store: FeatureStore, statistics: np.ndarray) -> Familiarity:
-    """Fit a Familiarity to at most MOST_IMAGES images of training pairs, evenly spaced in `pairs`.
-
-    A Familiarity recognises pairs that are unlike these images (familiarity.py). The mean and standard
-    deviation of each feature channel are fitted. So are those of `statistics`, (images, SIZE), which are of
-    training images' pixels. The thresholds are not: they are so large that all pairs are accepted, until
-    with_thresholds sets useful ones.
-    """
+    """Fit a Familiarity, which accepts all pairs until with_thresholds, to MOST_IMAGES training images."""
     batches = feature_batches(spaced(pairs, MOST_IMAGES // 2), store, BATCH)
     channels = np.concatenate([familiarity.pooled(grids) for grids in chain.from_iterable(batches)])
     return familiarity.fitted(channels, statistics)
 
 
 def spaced(items: Sequence[Item], most: int) -> Sequence[Item]:
-    """Return at most `most` of the items, evenly spaced."""
     return items[:: max(1, -(-len(items) // most))]

@@ -71,8 +71,8 @@ class Familiarity(Strict):
     ) -> np.ndarray:
         """Return three distances of each pair, in the order of DISTANCES, (B, 3).
 
-        before, after: feature grids of the images, (B, C, H, W)
-        before_statistics, after_statistics: from appearance.statistics_of, (B, SIZE)
+        before, after: feature grids of the images, (B, C, H, W); their statistics: (B, SIZE), by
+            appearance.statistics_of
         """
         mean, deviation = np.array(self.mean), np.array(self.deviation)
         standardised = [(pooled(grids) - mean) / deviation for grids in (before, after)]
@@ -83,11 +83,7 @@ class Familiarity(Strict):
         return np.stack([unlike, appearances, scenes_apart(before, after)], 1)
 
     def reason(self, distances: np.ndarray) -> str | None:
-        """Return the reason why a pair of images is refused, or None if it is accepted.
-
-        `distances` are the pair's distances, in the order of DISTANCES. A pair is refused if one of them is
-        above its accepted maximum.
-        """
+        """Return why a pair with these DISTANCES is refused (one is above its threshold), or None."""
         unlike, appearance_distance, scenes = distances
         # NaN is refused, too
         if not (unlike <= self.unlike and appearance_distance <= self.appearance):
@@ -95,18 +91,15 @@ class Familiarity(Strict):
         return None if scenes <= self.scenes else OTHER_SCENE
 
     def probability(self, distances: np.ndarray) -> np.ndarray:
-        """Return the probability that each pair is familiar, (B,), from the pairs' distances, (B, 3).
-
-        The probability belongs to a collection in which the share FAMILIAR of the pairs is familiar.
-        """
+        """Return each pair's probability of being familiar, (B, 3) -> (B,); a priori it is FAMILIAR."""
         return sigmoid(self.fall.shift - self.fall.slope * self._relative(distances[:, 1]))
 
     def with_fall(self, familiar: np.ndarray, foreign: np.ndarray) -> "Familiarity":
-        """Return a copy whose `fall` is fitted to the distances `appearance` of familiar and foreign images.
+        """Return a copy whose `fall` is fitted to the appearance distances of both groups, (images,) each.
 
-        familiar, foreign: (images,) each. Both groups have the same weight in the fit. The slope has a ridge
-        penalty. The threshold `appearance` is raised, by at most WIDEST, to the distance at which an image is
-        as probably familiar as foreign. Then the shift is corrected for the share FAMILIAR.
+        The groups have the same weight, and the slope has a ridge penalty. The threshold `appearance` is
+        raised, by at most WIDEST, to the distance at which an image is as probably familiar as foreign. Then
+        the shift is corrected for the share FAMILIAR.
         """
         from scipy.optimize import minimize
 
@@ -129,13 +122,9 @@ class Familiarity(Strict):
 
 
 def fitted(channels: np.ndarray, statistics: np.ndarray) -> Familiarity:
-    """Return a Familiarity with the statistics of the training images.
+    """Return a Familiarity that knows the training images, but refuses none: (images, C), (images, SIZE).
 
-    channels: channel means of the images, (images, C), from `pooled`
-    statistics: statistics of the images' pixels, (images, SIZE), from appearance.statistics_of
-
-    The thresholds are so large that no pair is refused, and no probability falls. The function
-    with_thresholds and the method `with_fall` set useful values.
+    The function with_thresholds and the method `with_fall` set useful thresholds and probabilities.
     """
     deviation = np.maximum(channels.std(0), LEAST)
     return Familiarity(
@@ -149,26 +138,16 @@ def fitted(channels: np.ndarray, statistics: np.ndarray) -> Familiarity:
 
 
 def with_thresholds(familiar: Familiarity, distances: np.ndarray) -> Familiarity:
-    """Return a copy of `familiar` with new thresholds.
-
-    `distances`, (B, 3), are the distances of B pairs, from the method `Familiarity.distances`. Each
-    threshold, applied alone, refuses at most the share REFUSED of these pairs.
-    """
+    """Return a copy whose thresholds each refuse at most the share REFUSED of the distances, (B, 3)."""
     thresholds = MARGINS * np.quantile(distances, 1 - REFUSED, axis=0, method="higher")
     return familiar.model_copy(update=dict(zip(DISTANCES, thresholds.tolist(), strict=True)))
 
 
 def pooled(grids: Tensor) -> np.ndarray:
-    """Average each channel of B grids over the cells: from (B, C, H, W) to (B, C)."""
     return grids.float().mean((2, 3)).cpu().numpy()
 
 
 def scenes_apart(before: Tensor, after: Tensor) -> np.ndarray:
-    """Return the distance between the scenes of the two images of each pair, (B,).
-
-    `before` and `after` are the feature grids of the images, (B, C, H, W) each. At each cell, the
-    cosine distance between the two images is computed. The result is the upper quartile of these
-    distances.
-    """
+    """Return the upper quartile over cells of the images' cosine distance: (B, C, H, W) each -> (B,)."""
     cosine = F.cosine_similarity(before.float().flatten(2), after.float().flatten(2), dim=1)
     return torch.quantile(1 - cosine, QUARTILE, dim=1).cpu().numpy()

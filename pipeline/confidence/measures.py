@@ -22,30 +22,20 @@ Measure = Callable[[np.ndarray, np.ndarray], float | None]
 
 
 def calibration_error(probabilities: np.ndarray, correct: np.ndarray) -> float:
-    """Return the expected calibration error (Guo et al., 2017, Eq. 3).
-
-    All bins have the same number of captions.
-    """
+    """Return the expected calibration error, in bins of equal size (Guo et al., 2017, Eq. 3)."""
     bins = np.array_split(np.argsort(probabilities, kind="stable"), BINS)
     gaps = [len(rows) * abs(probabilities[rows].mean() - correct[rows].mean()) for rows in bins if len(rows)]
     return float(sum(gaps) / len(probabilities))
 
 
 def at_coverage(confidence: np.ndarray, correct: np.ndarray, coverage: float) -> float:
-    """Return the share of correct captions among the kept ones.
-
-    The most confident captions are kept: the fraction `coverage` of all captions, but at least one.
-    """
+    """Return the share of correct captions among the most confident, the fraction `coverage` of all."""
     count = max(1, round(coverage * len(confidence)))
     return float(correct[np.argsort(-confidence, kind="stable")[:count]].mean())
 
 
 def risk_coverage(confidence: np.ndarray, correct: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the coverage and the risk for each number of kept captions, from 1 to P, as (P,) each.
-
-    The most confident captions are kept. Coverage is the share of captions that are kept. Risk is the
-    share of wrong captions among them.
-    """
+    """Return coverage (share kept) and risk (share wrong of these) for 1 to P kept captions, (P,) each."""
     wrong = ~correct[np.argsort(-confidence, kind="stable")]
     counts = np.arange(1, len(wrong) + 1)
     return counts / len(wrong), wrong.cumsum() / counts
@@ -57,9 +47,7 @@ def interval(
     correct: np.ndarray,
     scenes: Sequence[str],
 ) -> tuple[float, float, float] | None:
-    """Return the value of a measure, and the limits of its 95 % interval; None if the measure is undefined.
-
-    confidence, correct: (P,) each; scenes: the scene id of each caption
+    """Return a measure and its 95 % interval; None if it is undefined. Inputs are (P,) each.
 
     The interval is a percentile bootstrap over scenes, because the pairs of a scene are not independent.
     """
@@ -77,11 +65,9 @@ def interval(
 
 
 def measured(captions: Collected, probability: np.ndarray) -> dict[str, float | None]:
-    """Return measures of how well `probability` predicts which captions are correct: name -> value.
+    """Return measures of how well `probability`, (P,), predicts correct captions; None where undefined.
 
-    `probability`, (P,), has the fitted probability that each of the P captions is correct. Values are
-    rounded to 4 decimal places. A value is None if its measure is undefined. The 95 % interval of a
-    measure is given as two more values, whose names end in `_low` and `_high`.
+    `_low` and `_high` end the names of the limits of 95 % intervals. Values are rounded to 4 decimal places.
     """
     correct = captions.correct
     numbers: dict[str, float | None] = {
@@ -103,10 +89,7 @@ def measured(captions: Collected, probability: np.ndarray) -> dict[str, float | 
 
 
 def lines(name: str, numbers: dict[str, float | None]) -> list[str]:
-    """Return lines to print about a set of captions. `name` is the name of the set.
-
-    `numbers` are the set's measures, as `measured` returns them.
-    """
+    """Return lines to print on the set `name` of captions; `numbers` are from `measured`."""
 
     def printed(key: str) -> str:
         value, low, high = (numbers.get(f"{key}{end}") for end in ("", "_low", "_high"))
@@ -127,9 +110,9 @@ def lines(name: str, numbers: dict[str, float | None]) -> list[str]:
 
 
 def drawing(parts: dict[str, tuple[Collected, np.ndarray]]) -> Callable[[Axes], None]:
-    """Return a function that draws risk against coverage, for the confidence and for the log-probability.
+    """Return a function that draws risk against coverage by confidence and by log-probability.
 
-    parts: name of a set of captions -> the captions, and their probabilities of being correct
+    `parts`: name of a set of captions -> the captions, and their probabilities of being correct
     """
 
     def draw(axes: Axes) -> None:

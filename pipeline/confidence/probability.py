@@ -68,21 +68,14 @@ class Probability(Strict):
     shift: FiniteFloat = 0.0  # added to the logit, from the same refit
 
     def __call__(self, signals: np.ndarray, reports_change: np.ndarray) -> np.ndarray:
-        """Return the probabilities that P captions are correct, (P,), from their S signals, (P, S).
-
-        `reports_change`, bool (P,), is True for a caption that reports a change.
-        """
+        """Return the probability that each caption is correct: signals (P, S), bool (P,) -> (P,)."""
         logits = self.logits(signals, reports_change)
         if self.steps is None:
             return sigmoid(self.slope * logits + self.shift)
         return np.interp(logits, self.steps.logits, self.steps.probabilities)
 
     def logits(self, signals: np.ndarray, reports_change: np.ndarray) -> np.ndarray:
-        """Return the logits of P captions, (P,), as computed by the two logistic regressions.
-
-        Each logit comes from `change` if the caption reports a change, otherwise from `no_change`. The
-        later corrections of the logit, `slope`, `shift` and `steps`, are not applied.
-        """
+        """Return the regressions' logits, (P,), without the corrections `slope`, `shift` and `steps`."""
         return np.where(reports_change, self.change.logits(signals), self.no_change.logits(signals))
 
 
@@ -101,14 +94,11 @@ class Fitted:
 def fit(
     signals: np.ndarray, reports_change: np.ndarray, correct: np.ndarray, scenes: Sequence[str]
 ) -> Fitted:
-    """Fit the probability that a caption is correct to S signals of P captions, (P, S).
+    """Fit the probability that a caption is correct to the signals, (P, S), of captions of these scenes.
 
-    reports_change, correct: bool (P,) each; scenes: the scene id of each caption
-
-    One logistic regression is fitted to captions that report a change, and one to the others. With the
-    method "isotonic", an isotonic regression of their logits follows; with "logistic", none follows.
-    The method with the lower log-loss in a cross-validation is chosen. A fold holds out all captions of
-    some scenes. Raises ValueError if there are fewer scenes than FOLDS.
+    One logistic regression is fitted to captions that report a change, and one to the others. An isotonic
+    regression of their logits follows if this lowers the log-loss in a cross-validation, whose folds hold out
+    scenes. Raises ValueError if there are fewer scenes than FOLDS.
     """
     folds = _folds(scenes)
     held_out = np.zeros(len(signals))
@@ -133,13 +123,10 @@ def fit(
 def refit(
     fitted: Probability, signals: np.ndarray, reports_change: np.ndarray, correct: np.ndarray
 ) -> Probability:
-    """Adapt a fitted probability to P captions of other images, by a slope and a shift of the logit.
+    """Adapt a probability to P captions of other images, by a slope and a shift of the logit.
 
-    signals: (P, S); reports_change, correct: bool (P,) each, for the P captions
-
-    Only the logistic regression of `fitted` is adapted; an isotonic regression in it is not used. Slope
-    and shift have normal priors with the means 1 and 0 and the standard deviation SLOPE. The priors limit
-    the effect of a few pairs.
+    Only the logistic regression of `fitted` is adapted. Slope and shift have normal priors with the means 1
+    and 0 and the standard deviation SLOPE, which limit the effect of a few pairs.
     """
     from scipy.optimize import minimize
 
@@ -161,11 +148,7 @@ def held_out_refits(
     correct: np.ndarray,
     scenes: Sequence[str],
 ) -> np.ndarray:
-    """Return the probability that each caption is correct, (P,), by cross-validation.
-
-    For the captions of one fold, `fitted` is refitted to the captions of the other folds. All
-    captions of a scene are in the same fold. The other arguments are those of the function `fit`.
-    """
+    """Return each caption's probability, (P,), `fitted` to the other folds; a scene is in one fold."""
     probabilities = np.zeros(len(signals))
     for fold in _folds(scenes):
         refitted = refit(fitted, signals[fold], reports_change[fold], correct[fold])
@@ -180,11 +163,7 @@ def log_loss(probabilities: np.ndarray, correct: np.ndarray) -> float:
 
 
 def _folds(scenes: Sequence[str]) -> list[np.ndarray]:
-    """Return a mask (P,) for each fold: True for captions to fit to, False for held-out captions.
-
-    `scenes` has the scene of each caption. All captions of a scene are held out in the same fold.
-    Raises ValueError if there are fewer scenes than FOLDS.
-    """
+    """Return a mask (P,) for each fold, False for its held-out scenes; ValueError for few scenes."""
     numbers = {scene: number for number, scene in enumerate(dict.fromkeys(scenes))}
     if len(numbers) < FOLDS:
         raise ValueError(f"{len(numbers)} scenes are fewer than {FOLDS}")
@@ -199,10 +178,7 @@ def _logistics(signals: np.ndarray, reports_change: np.ndarray, correct: np.ndar
 
 
 def _logistic(signals: np.ndarray, correct: np.ndarray) -> Logistic:
-    """Fit a logistic regression to captions with these signals, and to two invented captions.
-
-    Both invented captions have the mean signals. One is correct, and the other is wrong.
-    """
+    """Fit a logistic regression to these captions and to a correct and a wrong one with mean signals."""
     from scipy.optimize import minimize
 
     count, S = signals.shape
@@ -226,10 +202,7 @@ def _logistic(signals: np.ndarray, correct: np.ndarray) -> Logistic:
 
 
 def _steps(logits: np.ndarray, correct: np.ndarray) -> Steps:
-    """Fit an isotonic regression to n captions.
-
-    The probabilities are clipped to the range from 1 / (2n) to 1 - 1 / (2n).
-    """
+    """Fit an isotonic regression to n captions, clipped to the range from 1 / (2n) to 1 - 1 / (2n)."""
     from scipy.optimize import isotonic_regression
 
     order = np.argsort(logits, kind="stable")

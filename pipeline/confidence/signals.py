@@ -72,7 +72,6 @@ class Signalled:
 
     @property
     def numbers(self) -> np.ndarray:
-        """Values of the signals, in the order of NAMES."""
         return np.array(astuple(self.signals), dtype=float)
 
 
@@ -117,10 +116,9 @@ class Reader:
 
     @torch.inference_mode()
     def signalled(self, words: Tensor, difference: Difference, exchanged: Difference) -> list[Signalled]:
-        """Return the captions of B pairs with their signals. `words` are the captions' token ids, (B, L).
+        """Return the captions `words`, (B, L), with signals that need the encoding of both image orders.
 
-        `difference` is the model's encoding of the pairs. `exchanged` is the model's encoding of the same
-        pairs with before and after exchanged. This method decodes the captions of the exchanged pairs.
+        This method also decodes captions of the pairs with before and after `exchanged`.
         """
         exchanged_words = self.search(self.model, exchanged).words
         sides = self._sides(difference, words), self._sides(exchanged, exchanged_words)
@@ -166,12 +164,7 @@ class Reader:
         )
 
     def _odds(self, side: _Side, claims: JointClaims) -> float:
-        """Return the log-odds that a caption from a beam search does not contradict `claims`.
-
-        The captions are those in `side.beam`: the best captions of the model for one order of the images.
-        The result is the log-probability of all captions that do not contradict `claims`, minus the
-        log-probability of all captions that contradict `claims`.
-        """
+        """Return the log-odds, over the captions of a beam, that a caption does not contradict `claims`."""
         groups: tuple[list[float], list[float]] = ([RARE], [RARE])
         for candidate in side.beam:
             candidate_claims = self._claims(self.vocabulary.decode(candidate.tokens))
@@ -180,10 +173,7 @@ class Reader:
         return agreeing - contradicting
 
     def _claims(self, caption: str) -> JointClaims:
-        """Return what a caption claims about the change.
-
-        Without a grammar, the only claim is CHANGE or NO_CHANGE.
-        """
+        """Return a caption's claims about the change; without grammar, only CHANGE or NO_CHANGE."""
         reports_none = says_no_change(caption, self.own)
         if reports_none or not self.grammar:
             return JointClaims(frozenset([NO_CHANGE if reports_none else CHANGE]), {}, {})
@@ -193,10 +183,9 @@ class Reader:
 def token_scores(
     model: Captioner, difference: Difference, words: Tensor
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Return two lists with an array per caption: the log-probabilities of its tokens, and their leads.
+    """Return each caption's tokens' log-probabilities, to <END>, and leads over the best other token.
 
-    `words` are token ids, (B, L). An array ends with the entry for <END>. The lead of a token is its
-    log-probability minus the log-probability of the best other token.
+    `words` are token ids, (B, L).
     """
     state = model.decoder.begin(difference)
     token, chosen_scores, leads = torch.full_like(words[:, 0], START), [], []

@@ -19,10 +19,7 @@ class Annotation(BaseModel):
 
 
 def normalised(name: str) -> str:
-    """Return an image's name in its shortest spelling.
-
-    Raises ValueError if the name is not that of a file in the dataset's folder.
-    """
+    """Return an image's name in its shortest spelling; ValueError if it is not in the dataset's folder."""
     path = PurePosixPath(name.replace("\\", "/"))
     if "\0" in name or path.is_absolute() or ".." in path.parts or not path.name:
         raise ValueError("must be a file in the dataset's folder")
@@ -30,7 +27,6 @@ def normalised(name: str) -> str:
 
 
 def not_blank(sentences: Iterable[str]) -> tuple[str, ...]:
-    """Return the sentences that are not blank, unchanged."""
     return tuple(sentence for sentence in sentences if sentence.strip())
 
 
@@ -48,11 +44,7 @@ def check_splits(source: Path, pairs: Iterable[Pair], splits: Iterable[str] = SP
 
 
 def scenes_by_images(pairs: list[Pair]) -> list[Pair]:
-    """Return the pairs with a scene_id, for datasets that do not name scenes.
-
-    Pairs of one split that share an image, directly or through other pairs, are one scene. The scene_id is
-    the pair_id of the scene's first pair.
-    """
+    """Name scenes: pairs of a split that share an image, directly or through other pairs, are one scene."""
     image_groups = [((pair.split, pair.before), (pair.split, pair.after)) for pair in pairs]
     return [
         replace(pair, scene_id=pairs[first_index].pair_id)
@@ -61,10 +53,7 @@ def scenes_by_images(pairs: list[Pair]) -> list[Pair]:
 
 
 def connected(groups: Iterable[Sequence[Hashable]]) -> list[int]:
-    """Return for each group the index of the first group in its connected component.
-
-    Two groups are connected directly if they share a member.
-    """
+    """Return for each group the first group (its index) that it is connected to by shared members."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 

@@ -25,10 +25,7 @@ COLUMNS = (*(f"img{side}{name}" for side in "12" for name in SIDE), "split", "an
 
 
 def read(root: Path) -> list[Pair]:
-    """Return the pairs of the published table (TABLE), in the order of their first rows.
-
-    Rows with the same two images, in the same order, are captions of one pair.
-    """
+    """Return the pairs of TABLE; rows with the same two images in the same order are captions of one pair."""
     path = root / TABLE
     files = read_foreign(root / IMAGES, dict[str, ImageName], REMEDY) if (root / IMAGES).exists() else None
     captioned_pairs: dict[tuple[str, str], tuple[str, list[str]]] = {}  # (before, after) -> split, captions
@@ -55,15 +52,11 @@ def read(root: Path) -> list[Pair]:
 
 
 def caption(description: str) -> str:
-    """Return a description in the form of the processed dataset: lower case, "animal1" for "animal 1"."""
     return re.sub(r"\banimal\s+([12])\b", r"animal\1", " ".join(description.lower().split()))
 
 
 def _rows(path: Path) -> list[dict[str, str]]:
-    """Return for each row a dictionary: column name -> field. Each line is a row; tabs separate fields.
-
-    The csv module would join the next lines to a row whose description begins with a quotation mark.
-    """
+    """Return a dictionary, column -> field, for each line; csv would join lines at a quotation mark."""
     head, *lines = read_text(path, REMEDY).removesuffix("\n").split("\n")
     if tuple(head.split("\t")) != COLUMNS:
         raise InputError(f"{path}: its first line must name the columns {', '.join(COLUMNS)}; {REMEDY}")

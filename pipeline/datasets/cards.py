@@ -76,22 +76,16 @@ class Card(Strict):
     expected: dict[str, Expected] | None = None  # protocol, or DEFAULT -> published counts
 
     def counts(self, protocol: str | None) -> dict[str, Any] | None:
-        """Return the published counts of pairs, images, captions and so on, with the keys of Expected.
-
-        `protocol`: None for a dataset without protocols, whose counts have the key DEFAULT. Return None
-        if no counts of the protocol are published.
-        """
+        """Return a protocol's published counts (None: DEFAULT), with the keys of Expected, or None."""
         published = (self.expected or {}).get(DEFAULT if protocol is None else protocol)
         return None if published is None else published.model_dump(exclude_none=True)
 
 
 def path_of(dataset: str) -> Path:
-    """Return the path of a dataset's card."""
     return FOLDER / f"{dataset}.yaml"
 
 
 def load(path: Path) -> Card:
-    """Return the card in a file. Raises InputError naming the file and the first wrong key."""
     return checked(Card, read_yaml(path, REMEDY), str(path), "correct it")
 
 
@@ -101,13 +95,9 @@ Counts = dict[str, Any]
 def count(pairs: Sequence[Pair]) -> Counts:
     """Count the items of a dataset: per split, per change type, and of the whole dataset.
 
-    `shared_images` is the number of images that are in more than one split. `references` has the smallest
-    and the largest number of captions of a test pair. `mean_words` is the mean number of words of a
-    caption.
-
-    `vocabulary` and `longest` are counted in the training captions in lower case. `vocabulary` is the
-    number of distinct words and special tokens. `longest` is the number of tokens of the longest caption,
-    with special tokens.
+    `shared_images` are in more than one split. `references` are the smallest and the largest number of
+    captions of a test pair. `vocabulary` and `longest` (in tokens) count special tokens, in training captions
+    in lower case.
     """
     splits = {split: of_split(pairs, split) for split in SPLITS}
     images = {split: set(images_of(split_pairs)) for split, split_pairs in splits.items()}
@@ -142,8 +132,7 @@ def _of_split(pairs: Sequence[Pair], images: int) -> dict[str, int]:
 def differences(counts: Counts, expected: Mapping[str, Any]) -> list[str]:
     """Return a message for each count that differs from its published value in `expected`.
 
-    Published values include blank items, but `counts` does not. So the number of blank items
-    (`left_out` in `expected`) is first subtracted from the published value.
+    Published values include blank items, whose number, `left_out` in `expected`, is first subtracted.
     """
     messages = []
     for key, value in expected.items():

@@ -28,10 +28,7 @@ MISSING = "missing"
 
 
 def missing(root: Path, names: Iterable[str]) -> list[str]:
-    """Return a message for each image that is missing, empty or not a regular file. No file is opened.
-
-    The message about a missing image names a file with almost the same name, if there is one.
-    """
+    """Return a message for each image that is missing (with a similar name), empty or no regular file."""
     faults = ((name, _fault(root / name)) for name in names)
     return [
         f"{name}: {fault}{similar_names.hint(root / name, root) if fault == MISSING else ''}"
@@ -49,10 +46,7 @@ def on_disk(root: Path, name: str) -> str:
 
 
 def first_alike(root: Path, names: Iterable[str]) -> dict[str, str]:
-    """Return a dictionary: name of a file -> first name in `names` whose file has the same content.
-
-    Only files of equal size are read. A missing or empty file counts as different from all others.
-    """
+    """Return name -> first name whose file has the same content; missing and empty files are never alike."""
     sizes: dict[int, list[str]] = {}
     first_names = {name: name for name in names}
     for name in first_names:
@@ -77,7 +71,6 @@ def _fault(path: Path) -> str | None:
 
 
 def is_system_file(name: str) -> bool:
-    """Return True if a part of a path is hidden, or a name that operating systems use (SYSTEMS)."""
     return any(part.startswith(".") or part.casefold() in SYSTEMS for part in name.split("/"))
 
 
@@ -95,10 +88,7 @@ def is_image(path: Path) -> bool:
 
 
 def files_below(root: Path) -> Iterator[str]:
-    """Yield the relative paths of all files below `root`, also through links.
-
-    Raises InputError naming a folder that cannot be read.
-    """
+    """Yield the relative paths of all files below `root`, also through links."""
 
     def refuse(error: OSError) -> None:
         raise InputError(f"{error.filename} cannot be read ({error.strerror}); correct that")
@@ -122,15 +112,11 @@ def changed(root: Path, recorded: Iterable[Indexed]) -> Iterator[str]:
 
 
 def hashes(root: Path, files: Iterable[Path]) -> dict[str, str]:
-    """Return a dictionary: path of a file relative to `root` -> SHA-256 of its content."""
     return {file.relative_to(root).as_posix(): sha256(file) for file in files}
 
 
 def differences(items: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Return messages about the new, missing and changed names in `new`, compared with `old`.
-
-    `items` is the word for the names in the messages, for example "images".
-    """
+    """Return messages about the new, missing and changed `items` (such as "images") in `new`."""
     kinds = {
         "new": [name for name in new if name not in old],
         "gone": [name for name in old if name not in new],

@@ -25,11 +25,7 @@ class _Splits(Annotation):
 
 
 def read_splits(path: Path, remedy: str) -> dict[str, list[int]]:
-    """Return the content of the file `path`, a JSON object: split -> sorted scene numbers.
-
-    Raises InputError if a split is empty, or if a scene is listed twice. `remedy` is advice to the user
-    in the message if the file is missing or has a wrong form.
-    """
+    """Return split -> sorted scene numbers, none of which is listed twice, from a JSON file."""
     splits = read_foreign(path, _Splits, remedy)
     split_of: dict[int, str] = {}
     problems = []
@@ -44,17 +40,15 @@ def read_splits(path: Path, remedy: str) -> dict[str, list[int]]:
 
 
 def scene_number(name: str) -> int:
-    """Return the scene number in the name of an image."""
     return int(re.sub("[^0-9]", "", name))
 
 
 def read_captions(
     path: Path, remedy: str, kind: type[dict[str, tuple[str, ...]]]
 ) -> tuple[Sentences, dict[int, str]]:
-    """Read a file {image: [sentence, ...]}.
+    """Read {image: [sentence, ...]}; return scene number -> sentences, and -> name of the image.
 
-    Return two dictionaries: scene number -> sentences, and scene number -> name of the image. `kind` is
-    a dictionary type whose keys are the valid names of images. An error message ends with `remedy`.
+    `kind` is a dictionary type whose keys are the valid names of images.
     """
     table = read_foreign(path, kind, remedy)
     names: dict[int, str] = {}
@@ -67,16 +61,10 @@ def read_captions(
 def read_types(
     path: Path, remedy: str, kind: type[dict[str, tuple[str, ...]]], more: Iterable[str] = ()
 ) -> dict[int, str]:
-    """Read the change types of scenes from a file. Return a dictionary: scene number -> change type.
+    """Return scene number -> change type of schema.py, from a JSON file {change type: [image, ...]}.
 
-    The file is a JSON object {change type: [name of an image, ...]}. The result has the change types of
-    schema.py: "material" in the file becomes "texture". The file must have all keys of TYPES.
-
-    remedy: advice for error messages
-    kind: type of the JSON object for pydantic, which checks the names of images by this type
-    more: keys that the file may have in addition to those of TYPES
-
-    Raises InputError for wrong keys or names, or if a scene has two change types.
+    The file must have all keys of TYPES, and may have `more`. `kind` is the type that checks the names of
+    images.
     """
     table = read_foreign(path, kind, remedy)
     if not set(TYPES) <= set(table) <= {*TYPES, *more}:
@@ -94,10 +82,7 @@ def check_agreement(
 ) -> None:
     """Raise InputError unless all annotation files of a dataset have the same scenes.
 
-    root: folder of the dataset, for the error message
-    file: name of the file that assigns scenes to splits
-    splits: content of `file`: split -> numbers of its scenes
-    tables: name of another annotation file -> numbers of the scenes in that other file
+    `splits` is the content of `file`; `tables` maps the names of other files to the numbers of their scenes.
     """
     split_scenes = {number for name in SPLITS for number in splits[name]}
     problems = []

@@ -27,10 +27,7 @@ DISTRACTOR = "nsc_images/CLEVR_nonsemantic_{:06d}.png"
 
 
 def read(root: Path) -> list[Pair]:
-    """Return two pairs of each scene, changed and unchanged, sorted by split and scene number.
-
-    The scenes are those in splits.json. Raises InputError if one of FILES is missing or malformed.
-    """
+    """Return a changed and an unchanged pair of each scene in splits.json, by split and scene number."""
     splits = clevr_annotations.read_splits(root / "splits.json", REMEDY)
     change, _ = clevr_annotations.read_captions(root / "change_captions.json", REMEDY, Captioned)
     no_change, _ = clevr_annotations.read_captions(root / "no_change_captions.json", REMEDY, Captioned)

@@ -38,9 +38,8 @@ OPTIONAL = (*AUTHORS[:2], *DIRL[:2], *TYPES_FILES)
 def read(root: Path) -> list[Pair]:
     """Return the pairs of all scenes, sorted by split and scene number.
 
-    The kinds of change come from type_mapping.json or type_mapping_dc.json. The file has the form of
-    CLEVR-Change's file; its additional key "none" or "no change" lists unchanged pairs. Pair.change_type is
-    None (unknown) for a scene that the file does not list, or if the file does not exist.
+    In type_mapping.json or type_mapping_dc.json, "none" or "no change" lists unchanged pairs.
+    Pair.change_type is None for a scene that the file does not list, or without a file.
     """
     layout = _layout(root)
     splits = clevr_annotations.read_splits(root / layout.splits, REMEDY)
@@ -63,12 +62,7 @@ def read(root: Path) -> list[Pair]:
 
 
 def _layout(root: Path) -> Layout:
-    """Return the file layout of the dataset in the folder `root`: AUTHORS or DIRL.
-
-    The layout is the one whose captions file exists. If the captions files of both layouts exist, the
-    layout is the one whose folder of before images exists. Raises InputError unless this selects exactly
-    one layout.
-    """
+    """Return the layout whose captions file exists or, if both do, whose folder of before images exists."""
     layouts = [layout for layout in (AUTHORS, DIRL) if (root / layout.captions).is_file()]
     if len(layouts) > 1:  # DIRL's script keeps the authors' captions file
         layouts = [layout for layout in layouts if (root / layout.before).is_dir()]

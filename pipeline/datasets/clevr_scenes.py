@@ -57,8 +57,7 @@ class SceneRecord(Annotation):
     def facts(self, kind: str) -> SceneFacts | None:
         """Return the facts of the pair with the change type `kind`; None if the record is incomplete.
 
-        Raises InputError if the changed object contradicts `kind`. For example, an added object must not be
-        in the before image, and a dropped object must not be in the after image.
+        An object that contradicts `kind`, such as an added object in the before image, is an InputError.
         """
         changed = None if kind == NO_CHANGE else self.changed
         before = _placed(self.before)

@@ -33,18 +33,10 @@ REMEDY = "data/README.md lists the files of CUB and of NABirds"
 
 
 def records_of(folder: Path, dataset: str) -> Path:
-    """Return the folder of the pairs, image index and negatives (only for cub) of `dataset`.
-
-    `dataset` is cub or nabirds. `folder` has the data of both; see `stores_of`.
-    """
     return folder / "records" / dataset
 
 
 def stores_of(folder: Path, dataset: str) -> Path:
-    """Return the folder of the feature stores of `dataset`, cub or nabirds.
-
-    `folder` has the data of both datasets; by default, the stages use data/pretraining (FOLDER).
-    """
     return folder / "stores" / dataset
 
 
@@ -69,11 +61,7 @@ class _Image(Annotation):
 
 
 def read_cub(root: Path) -> list[Pair]:
-    """Return one pair per image, in the order of images.txt: the image is its before and its after image.
-
-    The captions are the image's sentences. Raises InputError naming wrong lines, or images without
-    sentences.
-    """
+    """Return a pair per image, in the order of images.txt; the image is its before and its after image."""
     pairs, problems = [], []
     for key, image in _read_images(root).items():
         file = Path(root / TEXT / image.images).with_suffix(".txt")
@@ -97,7 +85,6 @@ def read_nabirds(root: Path, seed: int) -> list[ClassPair]:
     """Return randomly drawn pairs of photographs: first the pairs of train, then those of val.
 
     Classes are numbered from 0. The random generators have the seeds [seed, 0] (train) and [seed, 1] (val).
-    Raises InputError naming the wrong lines, or a split with only one class.
     """
     images = _read_images(root)
     classes = {key: int(image.image_class_labels) for key, image in images.items()}
@@ -116,10 +103,7 @@ def read_nabirds(root: Path, seed: int) -> list[ClassPair]:
 
 
 def _drawn(classes: Mapping[str, int], rng: np.random.Generator) -> Iterator[tuple[str, str]]:
-    """Yield each image with a second image, alternately of the same class and of another class.
-
-    `classes`: image -> class. An image that is the only one of its class gets an image of another class.
-    """
+    """Yield each image with another, alternately of its class (unless it is alone) and of another class."""
     images = list(classes)
     images_of_class: dict[int, list[str]] = {}
     for image, label in classes.items():
@@ -136,10 +120,7 @@ def _drawn(classes: Mapping[str, int], rng: np.random.Generator) -> Iterator[tup
 
 
 def _read_images(root: Path) -> dict[str, _Image]:
-    """Read the published file <field>.txt of each field of _Image. Return a dictionary: image id -> image.
-
-    The images are in the order of images.txt.
-    """
+    """Read the file <field>.txt of each field of _Image: image id -> image, in the order of images.txt."""
     rows: dict[str, dict[str, str]] = {}
     for name in _Image.model_fields:
         path = root / f"{name}.txt"

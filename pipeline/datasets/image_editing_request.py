@@ -26,11 +26,7 @@ class EditingRequestEntry(Annotation):
 
 
 def read(root: Path) -> list[Pair]:
-    """Return one pair per entry of the files FILES in the folder `root`, in the order of the files.
-
-    The pair_id is the entry's uid. Raises InputError if a file is missing or wrong, or if two entries
-    have the same uid.
-    """
+    """Return a pair per entry of FILES, in their order; the pair_id is the entry's uid."""
     pairs: dict[str, Pair] = {}
     for split, file in SPLIT_FILES.items():
         for entry in read_foreign(root / file, tuple[EditingRequestEntry, ...], REMEDY):

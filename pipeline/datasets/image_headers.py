@@ -30,10 +30,7 @@ class Header:
 
 
 def read(path: Path) -> Header | None:
-    """Return the header of an image file; None for a file that is missing or is no image.
-
-    Other checks name such a file: checking.missing, or images.index, which decodes it.
-    """
+    """Return an image's header; None for a missing file or no image, which other checks name."""
     try:
         with opened(path) as file, Image.open(file, formats=FORMATS) as image:
             width, height = image.size
@@ -45,10 +42,7 @@ def read(path: Path) -> Header | None:
 
 
 def read_all(root: Path, names: Iterable[str], label: str | None = None) -> dict[str, Header]:
-    """Return a dictionary: name of an image below `root` -> header. Files without a header are left out.
-
-    `label` is the word that a progress bar shows; None: no progress bar.
-    """
+    """Return the header of each image below `root` that has one; `label`: shown by a progress bar."""
     paths = list(dict.fromkeys(names))
     found = prefetch(partial(_below, root), paths, THREADS, 16 * THREADS)
     headers = found if label is None else track(found, label, "images", len(paths))

@@ -71,18 +71,12 @@ def decode(data: bytes, name: str) -> Image.Image:
     """Decode a file's bytes to an RGB image of 8 bits per channel; the extension does not matter.
 
     - Only the first frame of an animation and the first page of a TIFF are read.
-    - Transparency is composited over white. An extra band of a TIFF is alpha only if the file says so.
-      A fourth channel that cannot be transparency is ignored or refused (transparency.py).
-    - 16-bit values keep their high byte. The scale depends on the file's depth, never on the image's values,
-      so both images of a pair have the same scale. A 16-bit grey image that would become black is refused.
-    - CMYK becomes R = (255 - C)(255 - K) / 255, and G and B likewise. In a JPEG the values are inverted
-      (Adobe's convention, which Pillow follows with or without Adobe's marker).
+    - Transparency is composited over white. A TIFF's extra band is alpha only if the file says so
+      (transparency.py).
+    - 16-bit values keep their high byte, so that both images of a pair have the same scale.
+    - CMYK becomes R = (255 - C)(255 - K) / 255, and G and B likewise; a JPEG has inverted values.
     - Orientation, colour profiles and gamma are NOT applied, because boxes are in pixels of the file, and
-      because published features were computed without them. The orientation is in the `info` of the returned
-      image, under the key ORIENTATION.
-
-    Raises InputError naming the file if it is empty, damaged or of an unsupported format, or if the image has
-    no pixels, more than MOST_PIXELS pixels (checked before decoding), or pixels of an unsupported kind.
+      because published features were computed without them. `info` has the ORIENTATION.
     """
     if not data:
         raise InputError(f"{name} is empty (0 bytes); replace the file")
@@ -96,10 +90,7 @@ def decode(data: bytes, name: str) -> Image.Image:
 
 
 def decode_array(data: bytes, name: str) -> np.ndarray:
-    """Decode a file's bytes to an RGB array, uint8 (H, W, 3). Pixels and errors are as with `decode`.
-
-    OpenCV decodes plain PNG files: it needs a fifth less time than Pillow.
-    """
+    """Decode as `decode` to RGB, uint8 (H, W, 3); OpenCV saves a fifth of the time of plain PNG files."""
     pixels = cv2.imdecode(np.frombuffer(data, np.uint8), AS_STORED) if _is_plain_png(data) else None
     return np.asarray(decode(data, name)) if pixels is None else pixels
 
@@ -151,11 +142,7 @@ def orientation_of(image: Image.Image) -> int:
 
 
 def _rgb(image: Image.Image, name: str, is_opaque: bool) -> Image.Image:
-    """Convert a loaded image to 8-bit RGB. Transparent pixels are composited over white.
-
-    If `is_opaque` is true, transparency is ignored. Raises InputError for other kinds of pixels; the
-    message names the image with `name`.
-    """
+    """Convert a loaded image to 8-bit RGB, composited over white unless `is_opaque`."""
     if image.mode == "F":
         raise InputError(f"{name} has floating-point numbers, whose scale is unknown; {RESCALE}")
     if image.mode.startswith("I"):
@@ -168,11 +155,7 @@ def _rgb(image: Image.Image, name: str, is_opaque: bool) -> Image.Image:
 
 
 def _high_byte(image: Image.Image, name: str) -> Image.Image:
-    """Convert a 16-bit grey image, which Pillow may store in 32 bits, to 8-bit grey.
-
-    Raises InputError naming the image `name` if a value is outside 16 bits, or if all values
-    are below 256, but not all are 0. The result would then be black.
-    """
+    """Convert 16-bit grey, which Pillow may store in 32 bits, to 8 bits, unless this makes it black."""
     values = np.asarray(image)
     if values.min() < 0 or values.max() > 0xFFFF:
         raise InputError(f"{name} has pixels beyond 16 bits; {RESCALE}")
@@ -213,10 +196,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def index(root: Path, names: list[str]) -> Iterator[Indexed]:
-    """Decode and hash every image, and yield the index entries in the order of `names`.
-
-    Only a few images are in memory at a time. Broken images are named by one InputError at the end.
-    """
+    """Decode and hash every image, a few at a time; one InputError at the end names all broken images."""
     problems: list[str] = []
     threads = os.cpu_count() or 1
     results = prefetch(partial(_inspect, root), names, threads, 4 * threads)
@@ -239,23 +219,14 @@ def _inspect(root: Path, name: str) -> Indexed | str:
 
 
 def write_index(path: str | Path, images: Iterable[Indexed]) -> None:
-    """Write a dataset's index of images as JSON lines, one line per image file.
-
-    No file is written if the iteration over `images` raises an error.
-    """
     write_json_lines(path, (asdict(image) for image in images))
 
 
 def read_index(path: str | Path) -> list[Indexed]:
-    """Return the entries of a dataset's index of images, a file that `write_index` wrote.
-
-    Raises InputError if the file is missing, or for a wrong line, which the message names.
-    """
     return list(read_records(path, Indexed, REMEDY))
 
 
 def identity(hashes: Mapping[str, str]) -> str:
-    """Return one hash of all images. The order of `hashes` (name of an image -> SHA-256) has no effect."""
     return content_hashes.of_json(hashes)
 
 

@@ -83,14 +83,10 @@ class LabelledScene(Strict):
 
     @property
     def kind(self) -> str:
-        """The kind of change, in the words of schema.py."""
         return next((kind for key, kind in KINDS.items() if getattr(self, key) is not None), NO_CHANGE)
 
     def facts(self, kind: str) -> SceneFacts:
-        """Return the scene facts of the scene's changed pair or unchanged pair.
-
-        If `kind` is NO_CHANGE, the result describes the unchanged pair, otherwise the changed pair.
-        """
+        """Return the facts of the unchanged pair if `kind` is NO_CHANGE, else of the changed pair."""
         before = tuple(labelled.placed(number) for number, labelled in enumerate(self.objects))
         if kind == NO_CHANGE:
             return SceneFacts(before, before, CAMERA, CAMERA, None)
@@ -107,12 +103,7 @@ class LabelledScene(Strict):
 
 
 def read(folder: Path) -> list[Pair]:
-    """Return the pairs of all labelled scenes.
-
-    A scene has a changed pair if it has a change, and an unchanged pair if its distractor image exists.
-    The after image of the changed pair is the semantic image. Raises InputError naming the wrong line
-    and key, or a missing before or semantic image. Raises InputError also if there is no pair.
-    """
+    """Return each scene's changed pair and, if it has a distractor image, unchanged pair."""
     scenes = list(read_records(folder / FILE, LabelledScene, REMEDY, "scene"))
     pairs = [pair for scene in scenes for pair in _pairs(folder, scene)]
     if not pairs:

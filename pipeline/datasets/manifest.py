@@ -36,17 +36,10 @@ class Manifest:
 
     @property
     def references(self) -> str:
-        """Text that says where the references come from. Files of scores contain it.
-
-        The text is the name of the code that read the dataset, followed by the protocol if there is one.
-        """
         return self.reader if self.protocol is None else f"{self.reader}, protocol {self.protocol}"
 
     def check_split(self, pairs: Sequence[Pair], split: str, path: str | Path) -> None:
-        """Check the number of `pairs`, the pairs of a split in the file `path`.
-
-        Raises InputError if it differs from the number in the manifest.
-        """
+        """Raise InputError if the number of pairs of a split differs from the manifest's."""
         expected_count = self.counts.get(split, {}).get("pairs", len(pairs))
         if expected_count != len(pairs):
             raise InputError(
@@ -56,10 +49,7 @@ class Manifest:
 
 
 def hashes(pairs: Path, index: Path) -> dict[str, str]:
-    """Return the hashes of the file of pairs (key PAIRS), the image index (INDEX) and all images (IMAGES).
-
-    IMAGES is computed from the images' hashes in the index file. No image is read.
-    """
+    """Return the hashes of the file of pairs (PAIRS), the image index (INDEX) and all images (IMAGES)."""
     image_hashes = {image.name: image.sha256 for image in images.read_index(index)}
     return {
         PAIRS: content_hashes.file_hash(pairs),
@@ -83,10 +73,6 @@ def read(path: str | Path) -> Manifest:
 
 
 def left_out(path: Path | None, split: str) -> dict[str, tuple[str, ...]]:
-    """Return the pairs of a split that `prepare` left out: id -> images. The manifest is in the file `path`.
-
-    The result is empty if `path` is None.
-    """
     return {} if path is None else read(path).left_out.get(split, {})
 
 
@@ -110,10 +96,7 @@ def check_files(path: Path, manifest: Manifest, pairs: str | Path, index: str | 
 
 
 def check_images(pairs: str | Path, name: str, identity: str | None) -> None:
-    """Raise InputError if the feature store `name` was made from other images than the pairs' images.
-
-    `identity` is the hash of the store's images (images.identity), or None if it is unknown.
-    """
+    """Raise InputError if the feature store `name` was made from other images; `identity` may be None."""
     if not (path := path_of(pairs)) or identity is None:
         return
     if read(path).hashes.get(IMAGES, identity) != identity:

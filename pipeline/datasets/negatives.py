@@ -35,18 +35,12 @@ class PairNegatives:
 
 
 def write_negatives(path: str | Path, records: Iterable[PairNegatives]) -> None:
-    """Write JSON lines, one per pair. No file is written if `records` raises an error."""
     write_json_lines(path, (asdict(record) for record in records))
 
 
 def read_negatives(path: str | Path, remedy: str = REMEDY) -> dict[str, list[str]]:
-    """Return a dictionary: pair id -> wrong captions.
-
-    Raises InputError if a line of the file is wrong. The message names the line and ends with `remedy`.
-    """
     return captions_of(read_records(path, PairNegatives, remedy, "pair_id"))
 
 
 def captions_of(records: Iterable[PairNegatives]) -> dict[str, list[str]]:
-    """Return a dictionary: pair id -> wrong captions."""
     return {record.pair_id: [negative.caption for negative in record.negatives] for record in records}

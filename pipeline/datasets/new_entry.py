@@ -20,12 +20,10 @@ REMEDY = "run it from the repository's root"
 
 
 def add(path: Path, name: str, folder: Path, like: str) -> bool:
-    """Add an entry for the dataset in `folder` to params.yaml (`path`), and write its dataset card.
+    """Add an entry with the settings of `like` to params.yaml, and write a card; False if it exists already.
 
-    `like` names the dataset whose settings are used. `prepare.root` is absolute if git tracks no file of the
-    folder. If the same entry exists already, nothing is written and the result is False. Raises InputError,
-    before writing, for a name that is taken or invalid, a folder without a table of pairs, or an unknown
-    `like`.
+    `prepare.root` is absolute if git tracks no file of the folder. All errors are raised before anything is
+    written.
     """
     if not NAME.fullmatch(name) or _scalar(name) != name:  # 12 or null is no text in YAML
         raise InputError(
@@ -76,10 +74,7 @@ def _selection_settings(like: Dataset) -> dict[str, Any]:
 
 
 def _is_untracked(folder: Path) -> bool:
-    """Return True if git tracks no file of the folder; False without git.
-
-    An experiment in DVC's copy of the repository finds such a folder only by an absolute path.
-    """
+    """Return True if git tracks no file of the folder: DVC's copy of the repository lacks such a folder."""
     return git(Path(), "--literal-pathspecs", "ls-files", "--", str(folder)) == ""
 
 
@@ -103,10 +98,7 @@ def _scalar(value: Any) -> str:
 
 
 def _write_card(name: str, folder: Path, table: Path) -> None:
-    """Write a card for the dataset if it has none, because the stage "prepare" needs a card.
-
-    `folder` is the dataset's folder. `table` is the path of its table of pairs, which the card names.
-    """
+    """Write a card that names the table of pairs if there is none, because `prepare` needs a card."""
     card = {
         "name": name,
         "citation": "a dataset of your own",

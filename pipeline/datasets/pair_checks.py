@@ -21,9 +21,9 @@ Boxed = tuple[Pair, str, Box, Header]
 
 
 def box_faults(root: Path, pairs: Iterable[Pair]) -> tuple[list[tuple[Pair, str]], str]:
-    """Return the boxes that do not fit their images: (pair, message), and advice that concerns all boxes.
+    """Return the boxes that do not fit their images, (pair, message), and advice on all of them or "".
 
-    The advice is "" if there is none. An image without a readable header is skipped.
+    An image without a readable header is skipped.
     """
     boxed = list(_boxed(root, list(pairs)))
     faults = [
@@ -90,7 +90,7 @@ def notes(root: Path, pairs: Sequence[Pair]) -> list[str]:
     """Return a line for each kind of pairs that are probably wrong, with their number and an example.
 
     The kinds: two images of different shapes (width : height), or of different EXIF orientations; the same
-    file twice, unless the pair is unchanged; an image with a side below SMALLEST pixels.
+        file twice, unless the pair is unchanged; an image with a side below SMALLEST pixels.
     """
     headers = image_headers.read_all(root, images_of(pairs), "measuring")
     shapes, turned = [], []

@@ -46,7 +46,6 @@ def _box(value: Any) -> Any:
 
 
 def _one_spelling(scene: str) -> str:
-    """Return the name of a scene without spaces at its ends, in the Unicode form NFC."""
     return unicodedata.normalize("NFC", " ".join(scene.split()))
 
 
@@ -79,10 +78,10 @@ class PairsTable:
 
 
 def read(root: Path) -> list[Pair]:
-    """Return the pairs in the table's order. Raises InputError that names every wrong line.
+    """Return the pairs in the table's order, without decoding images; one InputError names every wrong line.
 
     A line is also wrong if an image is missing, if a box does not fit its image, if a scene is in two splits,
-    or if images in two splits have the same content. No image is decoded.
+    or if images in two splits have the same content.
     """
     table = _table(root)
     lines: dict[str, int] = {}
@@ -157,11 +156,7 @@ def _add_row(table: PairsTable, line: int, row: _Row, root: Path) -> None:
 
 
 def _check_whole(table: PairsTable) -> None:
-    """Add the faults that concern several rows to `table`.
-
-    A pair_id must not be repeated. If one pair has a split, all pairs must have one. If one pair has a
-    scene, all pairs must have one.
-    """
+    """Add the faults of several rows: a repeated pair_id; a split or a scene that only some pairs have."""
     first_lines: dict[str, int] = {}
     lines_and_pairs = list(zip(table.lines.values(), table.pairs.values(), strict=True))
     for line, pair in lines_and_pairs:
@@ -175,11 +170,9 @@ def _check_whole(table: PairsTable) -> None:
 
 
 def _pairs_in_splits(table: PairsTable, first_names: Mapping[str, str]) -> list[Pair]:
-    """Return the table's pairs, each with a scene and a split.
+    """Return the pairs with missing splits drawn at random by scene, and missing scenes by shared images.
 
-    If the table has no splits, scenes are divided at random. If it has no scenes, pairs that share an
-    image are one scene. `first_names` maps the name of each image to the first name among the images
-    with the same content.
+    `first_names` maps the name of each image to the first name among the images with the same content.
     """
     pairs = list(table.pairs.values())
     have_scenes = all(pair.scene_id for pair in pairs)
@@ -212,11 +205,7 @@ def _random_splits(path: Path, scenes: list[int]) -> dict[int, str]:
 
 
 def _leaks(table: PairsTable, pairs: list[Pair], first_names: Mapping[str, str]) -> list[tuple[int, str]]:
-    """Return (line number, message) for each scene and each image that is in two splits.
-
-    `first_names` maps the name of each image to the first name among the images with the same content. So an
-    image is also found if it has different names in the two splits.
-    """
+    """Return (line number, message) for each scene and each image content that is in two splits."""
     first_uses: dict[str, tuple[str, str, int]] = {}
     first_of_scene: dict[str, tuple[str, int]] = {}
     problems = []

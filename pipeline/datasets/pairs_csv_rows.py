@@ -41,10 +41,7 @@ class PairsRow:
 
 
 def find(folder: Path) -> Path:
-    """Return the path of the table in a folder: pairs.csv or pairs.jsonl.
-
-    Raises InputError unless exactly one of the two files exists.
-    """
+    """Return the path of the only table in a folder: pairs.csv or pairs.jsonl."""
     if not folder.is_dir():
         fault = "is a file" if folder.exists() else "does not exist"
         raise InputError(f"{folder} {fault}; name the folder that holds {' or '.join(NAMES)}")
@@ -57,15 +54,14 @@ def find(folder: Path) -> Path:
 
 
 def default_pair_id(before: str, after: str) -> str:
-    """Return the id of a pair whose row has no pair_id: the names of its images, as they are on the disk."""
     return f"{before}+{after}"
 
 
 def read_rows(path: Path) -> list[PairsRow]:
-    """Return the rows of a .csv or .jsonl table. A row with a fault is returned with a message.
+    """Return the rows of a .csv or .jsonl table; a row with a fault has a message.
 
-    Raises InputError if the table has no rows, or if a fault could hide rows: column names that cannot
-    be read, or a stray quotation mark.
+    Faults that could hide rows (wrong column names, a stray quotation mark) and an empty table are
+    InputErrors.
     """
     if path.suffix.lower() == ".jsonl":
         lines = enumerate(read_lines(path, REMEDY, LARGEST), 1)
@@ -130,11 +126,7 @@ def _column_names(line: str, delimiter: str) -> list[str]:
 
 
 def _csv_row(line: int, names: list[str], delimiter: str, fields: list[str]) -> PairsRow:
-    """Return the row that starts in line `line` of the file. `names` has the names of the columns.
-
-    Empty fields are ignored. The row has a fault if the value of `before` or `after` is missing, or if
-    a field without a column name is not empty. `delimiter` is only used in the text of the fault.
-    """
+    """Return the row of a line; a field without a column, or a missing image, is the row's fault."""
     values: dict[str, Any] = {}
     for column, field in enumerate(fields):
         if not (value := field.strip()):

@@ -15,9 +15,8 @@ _users: list[None] = []  # one entry for each thread that decodes
 def decoding() -> Iterator[None]:
     """Use libtiff for all TIFF files, and ignore Pillow's warnings, in the `with` block.
 
-    Pillow's own reader mixes up planar bands of 16 bits. The warnings are on damaged metadata, which no pixel
-    depends on. Settings of Python and Pillow hold for all threads. So the first thread that decodes sets
-    them, and the last thread restores them.
+    Pillow's own reader mixes up planar bands of 16 bits. The warnings are on metadata, which no pixel depends
+    on. The settings hold for all threads, so the first thread sets them, and the last restores them.
     """
     with _LOCK:
         _users.append(None)

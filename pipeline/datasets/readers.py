@@ -38,12 +38,7 @@ function `left_out(root, protocol)`, which returns the pairs that `read` drops (
 
 
 def read(reader: str, root: Path, protocol: str | None = None) -> list[Pair]:
-    """Return the pairs of the dataset in the folder `root`.
-
-    `reader` is a key of READERS. `protocol` is one of the reader's ways to form pairs, such as
-    "per_entry"; None means the reader's default. Raises InputError for an unknown reader or protocol,
-    a missing or wrong file, or a box that does not fit its image.
-    """
+    """Return the pairs of the dataset in `root`, formed by `protocol`; None: the reader's default."""
     module, protocol = _reader(reader), protocol_of(reader, protocol)
     if not root.is_dir():
         raise InputError(f"{root} is missing; put the dataset there (data/README.md says which files)")
@@ -64,10 +59,7 @@ def left_out(reader: str, root: Path, protocol: str | None) -> LeftOut:
 
 
 def protocol_of(reader: str, protocol: str | None) -> str | None:
-    """Return the protocol to use. If `protocol` is None, this is the reader's default protocol.
-
-    Returns None if the reader has no protocols. Raises InputError for an unknown protocol.
-    """
+    """Return a valid protocol, the default if `protocol` is None, or None if the reader has no protocols."""
     protocols = getattr(_reader(reader), "PROTOCOLS", ())
     if protocol is not None and protocol not in protocols:
         choices = ", ".join(protocols) or "null only"

@@ -85,7 +85,6 @@ class Pair:
 
     @property
     def changed(self) -> bool | None:
-        """True if the pair has a change, False if not, None if this is unknown."""
         return None if self.change_type is None else self.change_type != NO_CHANGE
 
 
@@ -118,11 +117,7 @@ def exchanged(pair: Pair) -> Pair:
 
 
 def changed_objects(scene: SceneFacts, kind: str) -> tuple[Placed | None, Placed | None]:
-    """Return the changed object in the before and in the after image; None for an image without the object.
-
-    Only the kind "add" has no object before, and only "drop" has none after. Raises ValueError if the images
-    do not fit `kind`.
-    """
+    """Return the changed object before ("add": None) and after ("drop": None), or raise ValueError."""
     before, after = (
         next((placed for placed in objects if placed.number == scene.changed), None)
         for objects in (scene.before, scene.after)
@@ -133,24 +128,16 @@ def changed_objects(scene: SceneFacts, kind: str) -> tuple[Placed | None, Placed
 
 
 def write_pairs(path: str | Path, pairs: Iterable[Pair | ClassPair]) -> None:
-    """Write pairs as JSON lines, with the fields in the order of their dataclass."""
     write_json_lines(path, (asdict(pair) for pair in pairs))
 
 
 def read_pairs(path: str | Path, remedy: str = REMEDY) -> list[Pair]:
-    """Return the pairs in a file of JSON lines.
-
-    Raises InputError, which names a line that is no pair or repeats a pair_id. The message ends with
-    `remedy`: what the user can do.
-    """
     return list(read_records(path, Pair, remedy, "pair_id"))
 
 
 def of_split(pairs: Iterable[Pair], split: str) -> list[Pair]:
-    """Return the pairs of one split, in the given order."""
     return [pair for pair in pairs if pair.split == split]
 
 
 def images_of(pairs: Iterable[Pair | ClassPair]) -> list[str]:
-    """Return the names of the pairs' images, without repetitions, in the order of their first pair."""
     return list(dict.fromkeys(name for pair in pairs for name in (pair.before, pair.after)))

@@ -31,10 +31,7 @@ def similar(path: Path) -> Path | None:
 
 
 def hint(path: Path, root: Path | None = None) -> str:
-    """Return " (NAME is there)" with the name of the similar file, relative to `root` if it is below it.
-
-    Return "" if there is no similar file.
-    """
+    """Return " (NAME is there)" for the only similar file, relative to `root` if it is below, or ""."""
     if (found := similar(path)) is None:
         return ""
     name = found.relative_to(root) if root is not None and found.is_relative_to(root) else found
@@ -57,7 +54,6 @@ def _below(folder: Path, parts: Sequence[str]) -> Path | None:
 
 
 def _names(folder: Path) -> dict[str | tuple[str], list[str]]:
-    """Return a dictionary: key of a name, or key of its stem -> the names in the folder with this key."""
     return _listed(folder, folder.stat().st_mtime_ns)
 
 
@@ -71,7 +67,6 @@ def _listed(folder: Path, changed: int) -> dict[str | tuple[str], list[str]]:
 
 
 def _key(name: str) -> str:
-    """Return a name in the form that all its spellings share."""
     return " ".join(unicodedata.normalize("NFKC", unquote(name)).casefold().split())
 
 

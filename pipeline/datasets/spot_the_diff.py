@@ -37,10 +37,7 @@ Items = Iterator[tuple[str, str, tuple[str, ...]]]
 
 
 def _per_entry(entries: Sequence[SpotTheDiffEntry]) -> Items:
-    """Yield an item per entry. The id of an item is `<id of the pair>-<number of the entry>`.
-
-    The entries of a pair are numbered from 1.
-    """
+    """Yield an item per entry, with the id <id of the pair>-<number of the entry, from 1>."""
     counts: dict[str, int] = {}
     for entry in entries:
         number = counts[entry.img_id] = counts.get(entry.img_id, 0) + 1
@@ -57,11 +54,7 @@ def _merged(entries: Sequence[SpotTheDiffEntry]) -> Items:
 
 
 def _multi(entries: Sequence[SpotTheDiffEntry]) -> Items:
-    """Yield one (pair id, image id, references) per pair, with a single reference.
-
-    The reference consists of all sentences about the pair, joined by spaces and cut after 60 words. A pair
-    without sentences has no reference.
-    """
+    """Yield pairs with one reference each: all sentences, cut after MULTI_WORDS words."""
     for pair_id, image, sentences in _merged(entries):
         words = " ".join(sentences).split()[:MULTI_WORDS]
         yield pair_id, image, (" ".join(words),) if words else ()
@@ -83,7 +76,6 @@ def _entries(root: Path) -> Iterator[tuple[str, Path, tuple[SpotTheDiffEntry, ..
 
 
 def _images(image: str) -> tuple[str, str]:
-    """Return the names of the files of an image pair, before and after."""
     return f"resized_images/{image}.png", f"resized_images/{image}_2.png"
 
 
@@ -100,11 +92,7 @@ def left_out(root: Path, protocol: str) -> LeftOut:
 
 
 def read(root: Path, protocol: str) -> list[Pair]:
-    """Return one pair per item of the protocol, in the order of the files in the folder `root`.
-
-    `protocol` is one of PROTOCOLS: "merged" and "multi" make one item per image pair, "per_entry" makes
-    one item per annotator. Items without a sentence are dropped.
-    """
+    """Return one pair per item of the protocol, in the files' order, without items that have no sentence."""
     pairs: list[Pair] = []
     splits: dict[str, str] = {}  # image -> split
     for split, path, entries in _entries(root):

@@ -45,8 +45,5 @@ def check(tags: Mapping[int, Any], name: str) -> None:
 
 
 def has_alpha(tags: Mapping[int, Any]) -> bool:
-    """Return True if the tags of a TIFF file say that its first extra band is an alpha channel.
-
-    The tags are needed because Pillow takes any fourth band as alpha.
-    """
+    """Return True if the first extra band is alpha by its tag; Pillow takes any fourth band as alpha."""
     return tags.get(EXTRA, (0,))[0] in ALPHA

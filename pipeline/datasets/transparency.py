@@ -17,12 +17,10 @@ REMEDY = "remove the channel (magick IN -alpha off OUT.png), or flatten it (magi
 
 
 def over_white(image: Image.Image, name: str) -> Image.Image:
-    """Return an RGBA image composited over white, as RGB.
+    """Return an RGBA image composited over white; the colours, if no pixel is visible.
 
-    If no pixel is visible, the colours are returned, as viewers without alpha show them. Raises InputError,
-    which names the image with `name`, if all pixels are transparent and of one colour, or if the fourth
-    channel is no transparency: it hides nearly all of an image, or most pixels are partly transparent, with
-    many different values.
+    Refused are fully transparent images of one colour, and a fourth channel that is no transparency: it hides
+    nearly all of an image, or most pixels are partly transparent, with many different values.
     """
     counts = image.getchannel("A").histogram()
     pixels = image.width * image.height

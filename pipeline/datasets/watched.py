@@ -26,10 +26,7 @@ Folder = tuple[int, int]  # device and inode
 
 
 def of_dataset(settings: Params, dataset: str) -> dict[str, Hashes]:
-    """Return the hashes of a dataset's files, by section of its settings (prepare, features, ...).
-
-    A section without files of the user is left out. For example, DVC itself watches a rendered dataset.
-    """
+    """Return the hashes of the user's files by section of a dataset's settings (prepare, features, ...)."""
     tree, own = settings.model_dump(), settings.of(dataset)
     named = named_files.of_dataset(tree, dataset).items()
     found: dict[str, Hashes] = {
@@ -48,10 +45,7 @@ def of_dataset(settings: Params, dataset: str) -> dict[str, Hashes]:
 
 
 def of_pretraining(settings: Params, dataset: str) -> dict[str, Hashes]:
-    """Return the hashes of the files of CUB or NABirds, and of the backbone's weights, by stage.
-
-    The keys are "prepare" (all files in the dataset's folder) and "features" (the weights).
-    """
+    """Return the hashes of CUB's or NABirds' files ("prepare") and of the backbone's weights ("features")."""
     tree = settings.model_dump()
     root = Path(tree["pretraining"]["root"][dataset])
     return {
@@ -61,10 +55,9 @@ def of_pretraining(settings: Params, dataset: str) -> dict[str, Hashes]:
 
 
 def state(root: Path, counts: Callable[[str], bool]) -> str | None:
-    """Return a hash of the names, sizes and modification times of files below `root`; None if it is missing.
+    """Return a hash of names, sizes and modification times of files below `root`; None if it is missing.
 
-    `counts`: name of a file -> True if the file belongs to the hash. Files that operating systems write are
-    left out. Raises InputError naming a folder that cannot be read.
+    `counts` says whether a file belongs to the hash. Files that operating systems write are left out.
     """
     if not root.is_dir():
         return None
@@ -78,10 +71,9 @@ def state(root: Path, counts: Callable[[str], bool]) -> str | None:
 def _lines(
     folder: Path, above: str, counts: Callable[[str], bool], open_folders: tuple[Folder, ...]
 ) -> Iterator[bytes]:
-    """Yield a line of bytes for each file below `folder`, also through links.
+    """Yield a line for each file below `folder`, whose relative name is `above`, also through links.
 
-    above: name of the folder relative to the root, with "/" at the end; "" for the root
-    open_folders: the folders above this one; a link to one of them is not followed
+    A link to one of `open_folders`, the folders above this one, is not followed.
     """
     try:
         entries = list(os.scandir(folder))

@@ -68,12 +68,10 @@ class Attended:
 
     @property
     def caption(self) -> str:
-        """Text of the caption, as in captions.json."""
         return " ".join(self.words)
 
     @property
     def images(self) -> int:
-        """Number of maps per word, I."""
         return self.maps.shape[1]
 
     @property
@@ -83,11 +81,7 @@ class Attended:
         return rows, columns
 
     def on(self, side: int) -> np.ndarray | None:
-        """Return the words' maps on one image, (words, H, W).
-
-        `side` is 0 for the before image, and 1 for the after image. If a word has a single map for both
-        images, this map is returned. Without attention, the result is None.
-        """
+        """Return the maps on one image (0: before, 1: after), (words, H, W); None without attention."""
         return self.maps[:, min(side, self.images - 1)] if self.images else None
 
 
@@ -97,23 +91,14 @@ def attended(
     weighed: tuple[str, ...] = (),
     weights: np.ndarray | None = None,
 ) -> Attended:
-    """Return a caption with attention maps and weights per word: the means over the word's tokens.
-
-    word_tokens: each word with the number of its tokens
-    maps: attention maps, (tokens, I, H, W); a token has I maps
-    weighed: names of the K inputs that the decoder weighs, such as "before" and "after"
-    weights: weight of each of these inputs for each token, (tokens, K)
-    """
+    """Return a caption with the means of maps, (tokens, I, H, W), and weights, (tokens, K), by word."""
     words, counts = tuple(word for word, _ in word_tokens), [count for _, count in word_tokens]
     means = None if weights is None else _means(weights, counts)
     return Attended(words, _means(maps, counts), weighed=weighed, weights=means)
 
 
 def _means(rows: np.ndarray, counts: Sequence[int]) -> np.ndarray:
-    """Average the rows of each word's tokens: (tokens, ...) becomes (words, ...), float16.
-
-    `counts` has the number of tokens of each word.
-    """
+    """Average the rows of each word's tokens: (tokens, ...) -> (words, ...), float16."""
     if not counts:
         return rows[:0].astype(np.float16)
     sums = np.add.reduceat(rows[: sum(counts)].astype(np.float32), np.cumsum([0, *counts[:-1]]))
@@ -166,21 +151,13 @@ def read(path: str | Path) -> dict[str, Attended]:
 
 
 def read_origin(path: str | Path) -> dict[Origin, str]:
-    """Return the origin of a file of attention maps, as a dictionary that may be empty.
-
-    The origin consists of the hash of the weights' file, the hash of the pairs' file, and the name of the
-    run. It was given to `write`. Raises InputError if the file is missing or not valid.
-    """
+    """Return the hashes and the name that `write` stored; the dictionary may be empty."""
     with _arrays(path) as arrays:
         return {name: str(arrays[f"of_{name}"][0]) for name in ORIGINS if f"of_{name}" in arrays}
 
 
 def read_exchanged(path: str | Path) -> dict[str, str] | None:
-    """Read the captions of the pairs with exchanged images, (after, before): pair id -> caption.
-
-    Returns None if the file has no such captions. Raises InputError if the file is missing or not
-    valid.
-    """
+    """Return pair id -> caption of its exchanged images, (after, before); None if there are none."""
     with _arrays(path) as arrays:
         if "exchanged" not in arrays:
             return None
@@ -189,11 +166,7 @@ def read_exchanged(path: str | Path) -> dict[str, str] | None:
 
 @contextmanager
 def _arrays(path: str | Path) -> Iterator[Mapping[str, np.ndarray]]:
-    """Open the file for a `with` block, and yield a mapping: name of an array -> array.
-
-    An array is read from the file when the block accesses it. A missing file and any exception in the block
-    become an InputError.
-    """
+    """Open the file for a `with` block, with arrays read on access; any exception becomes an InputError."""
     try:
         # np.load does not close a file that it opened itself if it fails
         with opened(path) as numbers, np.load(numbers, allow_pickle=False) as file:
@@ -208,11 +181,7 @@ def _arrays(path: str | Path) -> Iterator[Mapping[str, np.ndarray]]:
 
 
 def _attended(arrays: dict[str, np.ndarray]) -> Iterator[tuple[str, Attended]]:
-    """Yield the pair id and the caption with its attention maps, for each pair in `arrays`.
-
-    `arrays` is the content of a file: name -> array. Raises KeyError if an array is missing, and
-    ValueError if an array has a wrong shape or a wrong value.
-    """
+    """Yield pair id and attention for each pair in a file's arrays, or raise KeyError or ValueError."""
     pairs, start, words, word_maps = (arrays[name] for name in ("pair_id", "start", "word", "map"))
     arrays["map"] = word_maps = word_maps[:, None] if word_maps.ndim == 3 else word_maps
     optional = ("aligned_pair", "block_pair", "block_name", "weight_name")
@@ -266,11 +235,7 @@ def _require(holds: bool | np.bool, array: str) -> None:
 
 
 def gallery(pairs: Sequence[Pair], count: int) -> dict[str | None, list[Pair]]:
-    """Choose up to `count` pairs to show. Return change type -> pairs (None: unknown type).
-
-    The file attention.npz contains the alignment of the two images for only some pairs; their number
-    is ALIGNED. If `count` is at most ALIGNED, the function chooses among these pairs only.
-    """
+    """Choose up to `count` pairs by change type (None: unknown), those with alignments if these suffice."""
     if count > ALIGNED:
         return choose(pairs, count)
     return choose([pair for kind in choose(pairs, ALIGNED).values() for pair in kind], count)

@@ -30,11 +30,7 @@ from pipeline.text.vocabularies import NULL, START
 def beam_search(
     model: Captioner, difference: Difference, beam: int, length_penalty: float = 0.0
 ) -> Captioned:
-    """Return the best caption of each pair that beam search finds, with its attention.
-
-    `beam` is the number of partial captions that are kept per pair. The score of a caption is its
-    log-probability, divided by (number of words) ** length_penalty.
-    """
+    """Return each pair's best caption by log-probability / (number of words) ** length_penalty."""
     search = Beam(model, difference, beam, length_penalty).run()
     return captioned(search.decoder, search.words, search.best_attention, search.state)
 
@@ -54,8 +50,8 @@ def n_best(
 ) -> list[list[Candidate]]:
     """Return the `count` best captions of each pair, as B lists with the best caption first.
 
-    A list has fewer captions only if no other captions are possible. Raises ValueError if `count` is larger
-    than `beam`.
+    A list has fewer captions only if no others are possible. Raises ValueError if `count` is larger than
+    `beam`.
     """
     if count > beam:
         raise ValueError(f"a beam of {beam} does not end with {count} captions")
@@ -110,11 +106,7 @@ class Beam:
         return self
 
     def _store_attention(self, step_attention: Tensor | None, position: int) -> None:
-        """Store the attention of one search step, in which each caption gets the word at `position`.
-
-        step_attention: attention of all captions of the pairs that the search still works on, or None if
-            the decoder has no attention
-        """
+        """Store the attention of the unsettled pairs' captions, if there is any, at `position`."""
         if step_attention is None:
             return
         if self.attention is None:
@@ -124,11 +116,10 @@ class Beam:
         self.attention[: len(by_pair), :, position] = by_pair
 
     def _choose(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """Choose the k most likely continuations of each pair that is still in the search.
+        """Choose each unsettled pair's k best continuations by the logits, (unsettled, k, V).
 
-        `logits`, (unsettled, k, V), predict the next word of the k partial captions of each such pair.
-        Returns two tensors, (unsettled, k) each, which describe the k new captions of a pair. The first has
-        the index of the partial caption that is extended, and the second has the appended word.
+        Returns the index of the partial caption that each new one extends, and the appended word,
+        (unsettled, k) each.
         """
         unsettled, _, V = logits.shape
         scores = logits.double().log_softmax(-1)
@@ -140,11 +131,9 @@ class Beam:
         return indices // V, indices % V
 
     def _move(self, parents: Tensor, word: Tensor, position: int) -> None:
-        """Copy words, state and attention of old captions to the rows of the new captions that extend them.
+        """Copy words, state and attention of old captions to the rows of new captions that extend them.
 
-        `parents` has the place, 0 to k - 1, of the old caption that each new caption extends. `word` has
-        the new words, which are added at `position`. Both are (unsettled, k), where `unsettled` is the
-        number of pairs that are still in the search.
+        `parents`, the places of the old captions, and the new words at `position` are (unsettled, k).
         """
         unsettled = len(word)
         rows = (parents + self.beam * torch.arange(unsettled, device=parents.device)[:, None]).flatten()
@@ -157,11 +146,7 @@ class Beam:
             attention.copy_(attention[rows])
 
     def _end_captions(self, word: Tensor, position: int) -> None:
-        """Remove the captions that end at this position from the search; update each pair's best caption.
-
-        A caption ends with one of the model's `ends`, or at the maximum length. `word`, (unsettled, k): the
-        newest words.
-        """
+        """Remove captions that end with their newest word, (unsettled, k), and update the best ones."""
         unsettled, pairs = len(word), self.order[: len(word)]
         at_limit = position == self.longest - 1  # all captions are cut here
         ended = torch.isin(word, self.ends) | at_limit
@@ -177,11 +162,7 @@ class Beam:
         self.sums[:unsettled].masked_fill_(ended, -torch.inf)
 
     def _remove_settled(self, word: Tensor) -> Tensor:
-        """Remove the settled pairs from the search, and return `word` without their rows.
-
-        A pair is settled if no further word can give a better caption for it. `word` holds the last word of
-        each partial caption, k per pair.
-        """
+        """Remove the pairs for which no further word can give a better caption, also from `word`."""
         unsettled = len(word)
         settled = self._settled(unsettled)
         exchange = Exchange(settled)
@@ -194,12 +175,7 @@ class Beam:
         return word[: exchange.left]
 
     def _settled(self, unsettled: int) -> Tensor:
-        """Return a mask, (unsettled,), that is true for the pairs that this step has settled.
-
-        `unsettled` is the number of pairs that were not settled before this step. A pair is settled if
-        none of its unfinished captions can get a better score than its best ended caption. More words
-        can only lower the sum of a caption's log-probabilities.
-        """
+        """Return a mask, (unsettled,), of pairs whose best ended caption no unfinished one can beat."""
         reachable = self.sums[:unsettled].amax(1) / self.longest**self.length_penalty
         return reachable <= self.scores[self.order[:unsettled]]
 
@@ -234,10 +210,7 @@ class NBest(Beam):
 
 
 def best(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Return the `count` highest values of each row in descending order, and their indices.
-
-    Equal values keep their order, which torch.topk does not promise.
-    """
+    """Return each row's highest values, descending, and indices; ties keep their order, unlike in topk."""
     values, indices = [], []
     for _ in range(count):
         value, index = scores.max(-1, keepdim=True)

@@ -21,10 +21,7 @@ Search = Callable[[Captioner, Difference], Captioned]
 
 
 def searching(beam: int, length_penalty: float) -> Search:
-    """Return the function that searches captions: beam search, or greedy search if `beam` is 1.
-
-    Greedy search finds the same captions as a beam of 1, and is faster.
-    """
+    """Return the function that searches captions; greedy search is faster than a beam of 1."""
     if beam == 1:
         return greedy_attending
     return partial(beam_search, beam=beam, length_penalty=length_penalty)
@@ -41,12 +38,10 @@ def attended_captions(
     aligned: Collection[str] = (),
     labelled: bool = False,
 ) -> dict[str, Attended]:
-    """Return pair id -> caption with attention, in the order of the pairs. Progress is shown.
+    """Decode all pairs, and show the progress; return pair id -> caption with attention, in order.
 
-    With `labelled`, the pairs' kinds open the gate of a model with routers.
-
-    For the pairs whose ids are in `aligned`, the results also contain the alignment of the images and the
-    class-token attention of the image encoder, if the model has them.
+    With `labelled`, the pairs' kinds open the gate of a model with routers. Pairs in `aligned` also get the
+    alignment of the images and the class-token attention, if the model has them.
     """
     ids = [pair.pair_id for pair in pairs]
     with evaluating(model):
@@ -84,11 +79,7 @@ def _attended(
     aligned: Collection[str],
     labelled: bool,
 ) -> Iterator[Attended]:
-    """Yield the caption of each pair, with the attention maps of its words.
-
-    For pairs whose ids are in `aligned`, the result also contains the alignment: the attention of the
-    after image's cells to the before image's cells. The alignment is None if the model has none.
-    """
+    """Yield the caption of each pair with attention; for pairs in `aligned`, with their alignment or None."""
     starts = range(0, len(pairs), batch)
     encoded = differences(model, pairs, store, batch, labelled)
     for start, difference in zip(starts, encoded, strict=True):
@@ -103,13 +94,7 @@ def _attended(
 def attended_captions_of(
     captioned: Captioned, model: Captioner, vocabulary: Vocabulary, difference: Difference
 ) -> list[Attended]:
-    """Return each caption of a batch with its attention maps, input weights, and kind of change.
-
-    The kind is that of the model's routers; a model without routers finds none.
-
-    A decoder may compute no attention maps; then the captions have none. A decoder may also compute no
-    weights of its inputs; then the captions have no weights.
-    """
+    """Return each caption of a batch with the maps, input weights and kind that the model finds, if any."""
     weighed = model.decoder.weighed
     no_maps = torch.empty(*captioned.words.shape, 0, math.prod(model.cells), dtype=torch.float16)
     grids = (no_maps if captioned.maps is None else captioned.maps).unflatten(-1, model.cells).cpu().numpy()

@@ -23,12 +23,7 @@ from pipeline.text.vocabularies import END, NULL, START, Vocabulary
 
 @torch.inference_mode()
 def greedy(model: Captioner, difference: Difference) -> Tensor:
-    """Return the captions that greedy search finds, as token ids, (B, L), without <START>.
-
-    A caption ends with <END>, followed by <NULL>. A caption without <END> is cut at the model's limit of
-    tokens. Captions of a model with other `ends` can also end with <NULL>. If several words are equally
-    likely, the lowest word id is taken.
-    """
+    """Return the most likely tokens, (B, L), without <START>, padded with <NULL>; on a tie the lowest id."""
     return Greedy(model, difference).run().words
 
 
@@ -49,11 +44,7 @@ def greedy_attending(model: Captioner, difference: Difference) -> Captioned:
 
 
 def captioned(decoder: Decoder[Any], words: Tensor, attention: Tensor | None, state: Any) -> Captioned:
-    """Return a Captioned: the captions `words`, (B, L) token ids, and their attention, if there is any.
-
-    attention: `NextWord.trace` of all steps, (B, limit of tokens, ...); None if the decoder has none
-    state: the decoder's state at the end of the search
-    """
+    """Return captions, (B, L), with the attention of `NextWord.trace`, (B, limit, ...), if there is any."""
     attention = None if attention is None else attention[:, : words.shape[1]]
     maps, weights = decoder.maps(attention, state), decoder.word_weights(attention)
     return Captioned(words, *(None if values is None else values.half() for values in (maps, weights)))
@@ -91,14 +82,10 @@ class Greedy:
         return self
 
     def _choose(self, logits: Tensor) -> Tensor:
-        """Return the most likely next word of each caption, (captions,). `logits`: (captions, vocabulary)."""
         return logits.argmax(-1)
 
     def _store_attention(self, step_attention: Tensor | None, rows: Tensor, position: int) -> None:
-        """Store the decoder's attention at one decoding step, for the captions with the indices `rows`.
-
-        `step_attention` is the attention, or None if the decoder has none. `position` is the step.
-        """
+        """Store the attention at one step, if there is any, of the captions with the indices `rows`."""
         if step_attention is None or not self.attending:
             return
         if self.attention is None:
@@ -106,11 +93,7 @@ class Greedy:
         self.attention[rows, position] = step_attention
 
     def _remove_ended(self, word: Tensor) -> Tensor:
-        """Remove the captions that end with their last word from the search.
-
-        `word` holds the last word of each caption in the search. Returns the last words of the captions that
-        remain.
-        """
+        """Remove the captions that end with their last `word`; return the others' last words."""
         ended = torch.isin(word, self.ends)
         exchange = Exchange(ended)
         if exchange.left < len(word):
@@ -140,11 +123,7 @@ class Sampling(Greedy):
 
 @torch.no_grad()
 def sample(model: Captioner, difference: Difference, samples: int) -> tuple[Tensor, Tensor]:
-    """Draw `samples` random captions of each of B pairs. The captions of a pair are consecutive.
-
-    Returns token ids, (B * samples, L), in the form that `greedy` returns, and the log-probability of each
-    caption, (B * samples,).
-    """
+    """Draw captions of each of B pairs: tokens, (B * samples, L), and log-probabilities, (B * samples,)."""
     repeated = rows(difference, lambda x: x.repeat_interleave(samples, 0))
     search = Sampling(model, repeated).run()
     return search.words, search.log_p

@@ -27,11 +27,7 @@ FIRST = 1_000_000  # number of the first scene here; scenes of a rendered datase
 def draw(
     settings: Tabletop, kind: str, viewpoint: Viewpoint, number: int, kept: Path | None = None
 ) -> PairImages:
-    """Render scene `number` (from 0) before and after a change of the kind `kind`.
-
-    Equal arguments give equal images. `kept`: a folder in which images are kept, so that they are rendered
-    once only. Raises InputError if the settings leave no room for the objects.
-    """
+    """Render scene `number` before and after a change, always the same images, which `kept` stores."""
     # kept images serve settings for any number of scenes
     settings = settings.model_copy(update={"viewpoint": viewpoint, "look": settings.looks[0], "scenes": 1})
     changed = kind != NOTHING
@@ -84,11 +80,10 @@ def painted(
 def judge_new_scenes(
     captioner: PairCaptioner, settings: Tabletop, scenes: int, search: Search, kept: Path | None = None
 ) -> list[JudgedCaption]:
-    """Render new pairs, caption them, and judge the captions. Return the judged captions.
+    """Render `scenes` new pairs of each kind of change and of none, caption them, and judge the captions.
 
-    `scenes` pairs are rendered for each kind of change, and `scenes` pairs without a change.
-    `settings.seed` must differ from the seed of the training scenes. `kept`: a folder in which the images are
-    kept for the next call. Raises InputError if the settings leave no room for the objects.
+    `settings.seed` must differ from the seed of the training scenes. `kept`: folder of images for the next
+    call.
     """
     jobs = [(settings, kind, settings.viewpoint, number, kept) for number in range(scenes) for kind in KINDS]
     if settings.looks[0] != "blender":

@@ -56,10 +56,7 @@ class Events:
         self.numbers = random.SystemRandom()
 
     def scene(self, kind: str, viewpoint: Viewpoint) -> str:
-        """Render a new scene and caption it. Return the HTML section with the captions.
-
-        `kind` is one of drawn_scenes.KINDS, such as "color". `viewpoint` says how far the camera moves.
-        """
+        """Render a new scene and return its captions as HTML; `kind`: one of drawn_scenes.KINDS."""
         number = self.numbers.randrange(10**6)
         return self._answered(lambda: drawn_scenes.draw(self.settings, kind, viewpoint, number))
 
@@ -77,11 +74,7 @@ class Events:
 
 
 def page(captioners: Mapping[str, PairCaptioner], settings: Tabletop, limits: Limits = ALL) -> gr.Blocks:
-    """Build the page, which first shows a new scene.
-
-    `captioners` maps the displayed name of a model to the model. `settings` determine how new scenes
-    are rendered. `limits` are the conditions under which a caption is shown.
-    """
+    """Build the page, which first shows a new scene; `limits`: conditions under which a caption is shown."""
     events = Events(captioners, settings, limits)
     with gr.Blocks(title="What changed?", analytics_enabled=False) as blocks:
         gr.Markdown(INTRODUCTION.format(scenes=settings.scenes))

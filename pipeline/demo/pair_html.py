@@ -35,12 +35,7 @@ HINT = "Point at a word, or tap it: its attention is shown in red, in both image
 
 
 def answer(captioners: Mapping[str, PairCaptioner], drawn: PairImages, limits: Limits = ALL) -> str:
-    """Return the HTML section for a pair: the images, and a caption from each captioner (by name).
-
-    `limits` says which captions are withheld: those with a low probability, and those of images unlike
-    the training images. The section then shows the reason. Raises InputError if an image does not open,
-    or if a captioner has no probability that fits `limits`.
-    """
+    """Return the HTML for a pair: images, and each captioner's caption, or the reason why it is withheld."""
     before, after = _opened(drawn.before, "before"), _opened(drawn.after, "after")
     answers = {name: captioner.answer(before, after, limits) for name, captioner in captioners.items()}
     has_attention = any(item.attended and item.attended.images for item in answers.values())
@@ -67,7 +62,6 @@ def _opened(image: ImageInput, side: str) -> Image.Image:
 
 
 def refusal(error: InputError) -> str:
-    """Return an error message as HTML, in place of an answer."""
     return f'<p class="lab-error" role="alert">{escape(str(error))}.</p>'
 
 
@@ -78,11 +72,7 @@ def _thumbnail(image: Image.Image) -> str:
 
 
 def _judged(answer: Answer, pair: Pair | None) -> tuple[Verdict | None, list[tuple[str, bool, list[str]]]]:
-    """Return (verdict on a caption, words of the caption).
-
-    Each word is a tuple (text, whether the word is wrong, attention maps as PNG images). The verdict is
-    None if `pair` is None. The result is (None, []) if the answer has no caption.
-    """
+    """Return a verdict (None without `pair`), and words: (text, is wrong, attention maps as PNG)."""
     if answer.attended is None:
         return None, []
     verdict = judge(answer.attended.caption, pair) if pair else None

@@ -32,19 +32,11 @@ def grid_shape(spec: Spec) -> tuple[int, int, int]:
 
 
 def input_shape(spec: Spec | PixelSpec) -> tuple[int, int, int]:
-    """Return (channels, height, width) of what a model takes for one image: features, or pixels.
-
-    For a PixelSpec, this is the shape of the pixels. For a Spec, it is the shape of the feature grid.
-    """
     return (3, spec.height, spec.width) if isinstance(spec, PixelSpec) else grid_shape(spec)
 
 
 def load(spec: Spec) -> tuple[Backbone, str]:
-    """Return the network of a spec with its weights, and an id of the weights.
-
-    Channel statistics are not set here (Extractor.standardise computes them). Raises InputError if there is
-    no such network, or if its weights are not available or do not fit.
-    """
+    """Return the network with its weights and their id; Extractor.standardise sets channel statistics."""
     network = untrained(spec)
     tensors = (
         _imagenet_tensors(spec.backbone) if spec.weights == IMAGENET else _tensors_of_file(Path(spec.weights))
@@ -65,10 +57,7 @@ def untrained(spec: Spec) -> Backbone:
 
 
 def filled(network: Backbone, tensors: Mapping[str, Tensor], name: str, source: str) -> Backbone:
-    """Load `tensors` into a network and return it.
-
-    An InputError names `source` and the tensor that does not fit the network `name`.
-    """
+    """Load `tensors` into a network; an InputError names `source` and the tensor that does not fit."""
     try:
         return backbone.load(network, tensors)
     except ValueError as error:

@@ -49,12 +49,7 @@ class Extractor:
         self.root, self.images, self.spec = root, images, spec
 
     def standardise(self, ranks: Ranks, train: Sequence[Indexed]) -> None:
-        """Compute the mean and deviation of each channel, if the network standardises its features.
-
-        Mean and deviation are over the first STATISTICS_IMAGES of the images `train`. All processes
-        get the same values; `ranks` is this process in its group. Raises InputError if `train` has
-        no image.
-        """
+        """Compute the channels' statistics over the first STATISTICS_IMAGES, the same in all processes."""
         statistics = self.network.standardise
         if statistics is None:
             return
@@ -68,11 +63,7 @@ class Extractor:
         ranks.agree(statistics)
 
     def features(self, rows: Sequence[int]) -> Iterator[np.ndarray]:
-        """Yield the features, (C, H, W), of the images at the positions `rows` of the extractor's images.
-
-        writer.fill calls this method. Raises InputError naming an unreadable or changed image, or an image
-        whose features overflow float16.
-        """
+        """Yield the features, (C, H, W), of the images at these positions, for writer.fill."""
         images = [self.images[row] for row in rows]
         computing: deque[tuple[Computing, Sequence[Indexed]]] = deque()
         done = 0
@@ -103,10 +94,7 @@ class Extractor:
 
     @torch.inference_mode()
     def _start(self, batch: Tensor) -> "Computing":
-        """Start to compute the features of a batch of uint8 images, and return the running computation.
-
-        On a GPU, this method returns before the features are computed.
-        """
+        """Start to compute the features of uint8 images; on a GPU, return before this is done."""
         grids = self.network(batch)
         grids = grids.half().contiguous()  # (B, C, H, W)
         finite = grids.isfinite().flatten(1).all(1)
@@ -158,11 +146,7 @@ def _pinned_like(tensor: Tensor) -> Tensor:
 
 
 def _fill_shared(ranks: Ranks, make_writer: Callable[[], Writer], grids: Grids, description: str) -> Writer:
-    """Make a store in the first process, and fill its missing shards in all processes. Return its writer.
-
-    `grids` yields the features of the images with given indices. `description` is printed
-    next to the progress bar.
-    """
+    """Make a store in the first process, and fill its missing shards in all; return its writer."""
     writer = ranks.first(make_writer)
     missing = writer.missing
     ranks.wait()  # all processes must list the missing shards before one writes
@@ -172,11 +156,7 @@ def _fill_shared(ranks: Ranks, make_writer: Callable[[], Writer], grids: Grids, 
 
 
 def extract(extractor: Extractor, ranks: Ranks, folder: Path) -> Writer:
-    """Extract all features into a store, with the same bytes for any number of processes.
-
-    Return the store's writer; its method `finish` must be called to complete the store. `folder` is a
-    scratch folder; shards that are complete in it are kept. Raises the errors of Extractor.features.
-    """
+    """Extract features into a store in `folder`, keeping its shards; the writer's `finish` completes it."""
     shape = grid_shape(extractor.spec)
     return _fill_shared(
         ranks, lambda: Writer(folder, len(extractor.images), shape), extractor.features, "extracting"
@@ -186,12 +166,7 @@ def extract(extractor: Extractor, ranks: Ranks, folder: Path) -> Writer:
 def extract_pixels(
     root: Path, images: Sequence[Indexed], spec: PixelSpec, ranks: Ranks, folder: Path
 ) -> Writer:
-    """Write images, as uint8 pixels (3, height, width), to a store in `folder`. Return the store's writer.
-
-    Such a store is for models that have an image encoder. `root` is the folder of the images. The
-    processes of the group `ranks` share the work. Raises InputError naming an unreadable or changed
-    image.
-    """
+    """Write images, as uint8 (3, height, width), to a store for models that have an image encoder."""
     squash = partial(pixels, root, size=(spec.height, spec.width), resize=spec.resize)
 
     def read(rows: Sequence[int]) -> Iterator[np.ndarray]:
@@ -217,11 +192,6 @@ def attributes(extractor: Extractor, weights_id: str) -> dict[str, Any]:
 
 
 def imported_attributes(spec: Spec, weights_id: str, images: Sequence[Indexed]) -> dict[str, Any]:
-    """Return the attributes of a store whose features were imported instead of extracted.
-
-    They contain no attributes of the network, because the network that computed imported features is
-    unknown. The precision is float32. `weights_id` is the prefix "npy:" and a hash of all features.
-    """
     return store_attributes(spec, images) | {"weights_id": weights_id, "precision": "float32"}
 
 

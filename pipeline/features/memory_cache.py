@@ -55,19 +55,13 @@ class Resident:
 
 
 def images(source: FeatureStore | Resident, keys: Sequence[str]) -> Tensor:
-    """Return the features of images, (images, C, H, W), in the order of `keys`, on the device of `source`."""
     return source.images(keys) if isinstance(source, Resident) else torch.from_numpy(source.read(keys))
 
 
 def feature_source(
     store: FeatureStore, keys: Sequence[str], cache: str, device: torch.device, ranks: Ranks = ALONE
 ) -> FeatureStore | Resident:
-    """Return the source from which training reads the features of the images `keys`.
-
-    `cache` is the setting train.cache. "none": the store itself; "ram" or "device": a Resident, which
-    holds all these features in the memory of the CPU or of `device`. Each process of `ranks` holds its
-    own copy. Raises InputError if the features do not fit into the free memory.
-    """
+    """Return the store, or for train.cache "ram" or "device" a copy of these features in memory."""
     memory_device = {"none": None, "ram": torch.device("cpu"), "device": device}[cache]
     return store if memory_device is None else Resident(store, keys, memory_device, ranks)
 

@@ -35,11 +35,9 @@ Shape = tuple[int, int, int]
 
 
 def locate(folder: Path, names: Sequence[str], shape: Shape) -> list[Path]:
-    """Return for each image in `names` the path of the file with its features, in the same order.
+    """Return each image's file: `sc_images/a.png.npy`, `sc_features/a.png.npy` or `a.png.npy` in any folder.
 
-    The file of `sc_images/a.png` is `sc_images/a.png.npy` or `sc_features/a.png.npy` in `folder` (the
-    released programs write the second form), or else `a.png.npy` in any sub-folder. Raises InputError that
-    lists the images without a file, with several possible files, or with a file of the wrong size for
+    One InputError lists the images without a file, with several files, or with a file of another size than
     `shape`.
     """
     if not folder.is_dir():
@@ -73,8 +71,7 @@ def _fault(
 ) -> str | None:
     """Return a message if the .npy file of the image `name` is missing or wrong, else None.
 
-    candidates: files that may belong to the image
-    image_of_file: file -> name of the image that already uses the file
+    `candidates` may belong to the image; `image_of_file` has those that belong to another image.
     """
     if not candidates:
         return f"{name}.npy is missing, and no sub-folder has {Path(name).name}.npy"
@@ -98,11 +95,7 @@ def _shape_text(shape: Sequence[int]) -> str:
 
 
 def load(path: Path, shape: Shape) -> np.ndarray:
-    """Return a file's features in float16, (C, H, W).
-
-    Raises InputError naming the file unless it is exactly an .npy of `shape` in float32, with finite values
-    in the range of float16.
-    """
+    """Return a file's finite float32 features as float16, (C, H, W)."""
     try:
         data = io.BytesIO(path.read_bytes())
         with _parsing:
@@ -124,9 +117,8 @@ def load(path: Path, shape: Shape) -> np.ndarray:
 def fingerprint(files: Sequence[Path]) -> str:
     """Return a hash of the files' names, sizes and times of modification and change.
 
-    Programs can set a file's modification time, for example to that of a copied file. The system alone sets
-    the time of the last change of content or status (ctime). So the hash shows every change without
-    reading the files.
+    A program can set the modification time, but only the system sets the time of change (ctime). So the hash
+    shows every change without reading the files.
     """
     statuses = [(file, file.stat()) for file in files]
     return sha256(
@@ -138,11 +130,7 @@ def fingerprint(files: Sequence[Path]) -> str:
 
 
 def take_over(files: Sequence[Path], shape: Shape, writer: Writer) -> str:
-    """Import the .npy files into all missing shards of `writer`'s store, and return an id of all features.
-
-    `files` has one file per image, in the order of the store. `shape` is (channels, height, width) of
-    an image's features. Raises InputError naming a wrong file.
-    """
+    """Import a .npy file per image into the store's missing shards; return an id of all features."""
 
     def features(rows: Sequence[int]) -> Iterator[np.ndarray]:
         return prefetch(partial(load, shape=shape), [files[row] for row in rows], os.cpu_count() or 1, AHEAD)

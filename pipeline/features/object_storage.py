@@ -25,7 +25,6 @@ STORES = "the folder of the dataset's stores, one for each input, or its address
 
 
 def store_of(folder: str | Path, input: str) -> str:
-    """Return the path or address of the store for a model input, such as "grid", in a dataset's `folder`."""
     return f"{str(folder).rstrip('/')}/{input}.zarr"
 
 
@@ -50,14 +49,10 @@ class Location:
         return {"driver": "file", "path": f"{Path(self.name).resolve()}/{below}"}  # resolve() removes ".."
 
     def get(self, key: str) -> bytes | None:
-        """Return the bytes under a key; None if the key does not exist."""
         return self.read_from([key], [0])[0]
 
     def read_from(self, keys: Sequence[str], starts: Sequence[int]) -> list[bytes | None]:
-        """Return the bytes of each key's file, from the key's offset (in `starts`) to the end of the file.
-
-        The result for a key is None if the key does not exist, or if its file ends before the offset.
-        """
+        """Return each file's bytes from its offset on; None for a missing or shorter file."""
         import tensorstore
 
         store = self.result_of(tensorstore.KvStore.open(self.spec(), context=tensorstore.Context(CONTEXT)))
@@ -68,10 +63,9 @@ class Location:
         return [result.value if result and result.state == "value" else None for result in results]
 
     def result_of(self, future: "tensorstore.Future[Result]", or_none: str = "-") -> Result | Any:
-        """Wait for a result of TensorStore, and return the result.
+        """Wait for a result of TensorStore; None if it fails with a message that begins with `or_none`.
 
-        Returns None if TensorStore fails with a message that begins with `or_none`. Raises InputError for any
-        other failure, and if there is no result within TIMEOUT seconds.
+        Another failure, or no result within TIMEOUT seconds, is an InputError.
         """
         try:
             return future.result(timeout=TIMEOUT)

@@ -51,12 +51,10 @@ class _Group:
 
 
 def decoded(root: Path, images: Sequence[Indexed], resize: str, size: int) -> Iterator[np.ndarray]:
-    """Yield groups of decoded images in order, uint8 (B, H, W, 3) or (B, S, S, 3).
+    """Yield groups of decoded images in order, uint8 (B, H, W, 3), or resized to (B, size, size, 3).
 
-    An array is valid only until the next group is requested. If `resize` is "pil_bicubic" and the images of a
-    group have the same size, they keep this size, because the GPU resizes them (resizing.py). Otherwise they
-    are resized to S = `size`. Raises InputError for an image that cannot be read or has changed, or if a
-    worker process was killed.
+    An array is valid only until the next group is requested. With "pil_bicubic", a group of images of one
+    size keeps it, because the GPU resizes them (resizing.py).
     """
     bytes_of_image = max(
         3 * size * size, *(_bytes_of(image) for image in images if _bytes_of(image) <= LARGEST), 0
@@ -92,12 +90,7 @@ def _bytes_of(image: Indexed) -> int:
 
 
 def _slots(most_workers: int, bytes_of_image: int) -> tuple[int, int, int]:
-    """Return the numbers of worker processes, of slots in shared memory, and of images per slot.
-
-    Worker processes decode images. A slot is a part of the shared memory for the pixels of one group of
-    images. There are at most `most_workers` worker processes. An image needs at most `bytes_of_image`
-    bytes. Raises InputError if the shared memory has no room for two images.
-    """
+    """Return the numbers of workers, of slots (the memory of a group of images), and of images per slot."""
     images_that_fit = min(MOST_BYTES, int(SHARE * shutil.disk_usage(SHARED_MEMORY).free)) // bytes_of_image
     workers = max(1, min(most_workers, images_that_fit // 2))
     for images_per_slot in GROUPS:
@@ -117,11 +110,7 @@ def _slot_array(memory: SharedMemory, group: _Group) -> np.ndarray:
 
 
 def _decode(root: Path, resize: str, group: _Group) -> None:
-    """Decode the images of a group, and write their pixels into shared memory.
-
-    `group` names the part of the shared memory that is filled, and the shape that all images have there.
-    An image of another shape is resized by the method `resize`. This function runs in a worker process.
-    """
+    """Decode a group in a worker process into its shared memory; resize images of another shape."""
     H, W, _ = group.shape
     for pixels, image in zip(_slot_array(_shared_memory(group.memory), group), group.images, strict=True):
         decoded_pixels = decode_array(read_unchanged(root, image), str(root / image.name))
@@ -159,11 +148,7 @@ The arguments of a function are an RGB image and (width, height). The result is 
 
 
 def pixels(root: Path, image: Indexed, size: int | tuple[int, int], resize: str) -> np.ndarray:
-    """Read an image, and return it resized to uint8 (3, H, W). `size` is (H, W), or S for a square image.
-
-    `resize` is the setting features.resize: "pil_bicubic" or "opencv_bicubic". Raises InputError if the
-    file cannot be read or differs from the index.
-    """
+    """Read an image, resized by features.resize to uint8 (3, H, W); `size` is (H, W), or H = W."""
     height, width = (size, size) if isinstance(size, int) else size
     decoded = decode(read_unchanged(root, image), str(root / image.name))
     return RESIZES[resize](decoded, (width, height)).transpose(2, 0, 1)

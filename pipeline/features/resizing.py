@@ -32,10 +32,7 @@ def _rounded(sums: Tensor) -> Tensor:
 
 @cache
 def coefficients(length: int, size: int) -> Tensor:
-    """Return the matrix (size, length) that resizes a line of `length` pixels to `size` pixels.
-
-    An entry is a filter coefficient times 2**BITS: a whole number, stored as float64.
-    """
+    """Return the matrix, (size, length), that resizes a line of pixels, times 2**BITS, as whole numbers."""
     scale = length / size
     reach = max(scale, 1.0)  # the filter becomes wider if the image becomes smaller
     centre = (np.arange(size)[:, None] + 0.5) * scale

@@ -94,11 +94,7 @@ class FeatureStore:
         return attributes
 
     def _check(self, expected: dict[str, Any]) -> None:
-        """Check the attributes and the sizes of the shards.
-
-        Raises InputError naming an attribute that differs from `expected`, or a shard whose size differs from
-        the recorded size.
-        """
+        """Raise InputError if an attribute differs from `expected`, or if a shard's size has changed."""
         for name, value in expected.items():
             if (stored := self.attributes.get(name)) != value:
                 raise self._error(f": its {name} is {stored!r:.80}, params.yaml wants {value!r}")
@@ -126,12 +122,7 @@ class FeatureStore:
 
     @property
     def hashes(self) -> dict[str, str]:
-        """Three hashes of the store, under the names `store`, `features` and `images`.
-
-        - store: hash of the whole store
-        - features: hash of the features' shape and of how they were made
-        - images: hash of the images, which does not depend on their order
-        """
+        """Hashes of the whole `store`, of how its `features` were made, and of its `images` in any order."""
         image_ids = sorted(self.attributes.get("sha256", self.attributes["keys"]))
         shared = store_codec.shared_attributes(self.attributes)
         if str(shared.get("weights_id", "")).startswith(OF_FILES):
@@ -157,7 +148,6 @@ class FeatureStore:
 
     @property
     def dtype(self) -> np.dtype:
-        """Number type of the store: float16 for features, uint8 for pixels."""
         return np.dtype(self.array.dtype.numpy_dtype)
 
     def read(self, keys: Sequence[str]) -> np.ndarray:
@@ -176,10 +166,7 @@ class FeatureStore:
         return features if len(rows) == len(keys) else features[[positions[key] for key in keys]]
 
     def _check_images(self, features: np.ndarray, rows: list[int]) -> None:
-        """Compare the checksums of the images in `rows` with the store's; raise InputError if one differs.
-
-        Each image is checked only when it is read for the first time.
-        """
+        """Raise InputError if a checksum differs; an image is checked only when first read."""
         unchecked = [index for index, row in enumerate(rows) if not self.checked[row]]
         unchecked_rows = [rows[index] for index in unchecked]
         sums = [store_codec.features_checksum(features[index]) for index in unchecked]

@@ -54,35 +54,23 @@ def define(folder: Path, images: int, shape: tuple[int, int, int], dtype: str) -
 
 
 def shard_file(shard: int) -> str:
-    """Return the path of a shard's file in the store's folder."""
     return f"{ARRAY}/c/{shard}/0/0/0"
 
 
 def array_spec(location: Location) -> dict[str, Any]:
-    """Return TensorStore's spec of the array of the store at `location`."""
     return {"driver": "zarr3", "kvstore": location.spec(f"{ARRAY}/")}
 
 
 def shared_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes of a store that say how its features were made: all attributes except LISTS."""
     return {name: value for name, value in attributes.items() if name not in LISTS}
 
 
 def features_checksum(features: np.ndarray) -> int:
-    """Return the checksum of one image's features (C, H, W)."""
     return crc32(np.ascontiguousarray(features).data)
 
 
 def image_checksums(sums: Iterable[int], rows: Iterable[int], attributes: Mapping[str, Any]) -> list[int]:
-    """Return checksums of images that cover the features and also how the features were made.
-
-    sums: for each image in `rows`, the checksum of the features alone (`features_checksum`)
-    rows: numbers of the images
-    attributes: all attributes of the store
-
-    A returned checksum covers the image's entry in the argument `sums`, the image's key, the hash of its
-    file (if recorded), and the attributes that all images share.
-    """
+    """Return checksums of `rows` that cover features (`sums`), key, file hash and shared attributes."""
     shared = json.dumps(shared_attributes(attributes), sort_keys=True).encode()
     keys = attributes["keys"]
     images = attributes.get("sha256", keys)

@@ -48,16 +48,13 @@ class Writer:
 
     @property
     def shards(self) -> range:
-        """Numbers of all shards of the store."""
         return range(math.ceil(self.images / store_codec.SHARD))
 
     @property
     def missing(self) -> list[int]:
-        """Numbers of the shards that are not written yet, in order."""
         return [shard for shard in self.shards if not self._record_path(shard).exists()]
 
     def rows(self, shard: int) -> range:
-        """Return the row numbers of the images in a shard."""
         return range(shard * store_codec.SHARD, min((shard + 1) * store_codec.SHARD, self.images))
 
     def write(self, shard: int, features: np.ndarray) -> None:
@@ -75,10 +72,7 @@ class Writer:
         return hashlib.sha256(json.dumps([sums for _, *sums in shard_records]).encode()).hexdigest()
 
     def finish(self, path: Path, attributes: dict[str, Any]) -> None:
-        """Write the attributes, move the store to `path`, and remove the scratch folder.
-
-        Raises InputError if a shard is missing or was changed.
-        """
+        """Write the attributes, move the complete store to `path`, and remove the scratch folder."""
         shard_records = [self._shard_record(shard) for shard in self.shards]
         features_sums = [checksum for _, *checksums in shard_records for checksum in checksums]
         sums = store_codec.image_checksums(features_sums, range(self.images), attributes)
@@ -89,10 +83,7 @@ class Writer:
         finish(self.folder)
 
     def _shard_record(self, shard: int) -> list[int]:
-        """Return a written shard's record: its size in bytes, then the checksum of each image's features.
-
-        Raises InputError if the shard is missing or has another size.
-        """
+        """Return a written shard's size in bytes, then the checksum of each image's features."""
         try:
             record: list[int] = json.loads(self._record_path(shard).read_text())
             size = (self.store / store_codec.shard_file(shard)).stat().st_size
@@ -107,7 +98,7 @@ class Writer:
 
 
 def fill(writer: Writer, shards: Sequence[int], grids: Grids, description: str) -> None:
-    """Write shards in threads, and show the progress. `grids` takes row numbers and yields their features.
+    """Write shards in threads, with the features that `grids` yields for row numbers, and show the progress.
 
     Shards that were written before an exception stay complete.
     """

@@ -50,12 +50,7 @@ class Labelled:
 
 
 def tune(network: Backbone, first: str, spec: Spec, data: Labelled, iterations: int, seed: int) -> None:
-    """Train the last layers of a backbone, `network`, in place. Earlier layers stay unchanged.
-
-    Training includes the first parameter whose name begins with `first`, such as "blocks.4", and all
-    parameters after it. Raises InputError if no parameter has such a name, if an image cannot be read,
-    or if no cell contains an object's centre.
-    """
+    """Train, in place, a backbone's first parameter whose name begins with `first`, and all after it."""
     torch.manual_seed(seed)
     network.to(devices.device())
     if not (data.classes[:, 0] != NOTHING).any():
@@ -139,10 +134,7 @@ EFFECTS = v2.Compose(
 
 
 def augmented(image: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
-    """Return an image, uint8 (3, S, S), with random effects, and the classes of its cells, (4, H, W).
-
-    If the image is mirrored, the classes are mirrored too.
-    """
+    """Augment a uint8 image, (3, S, S); if it is mirrored, so are its cells' classes, (4, H, W)."""
     changed_image, mask = EFFECTS(tv_tensors.Image(image), tv_tensors.Mask(classes))
     pixels = changed_image.as_subclass(torch.Tensor)
     pixels = pixels * torch.empty(3, 1, 1, device=pixels.device).uniform_(*GAIN)
@@ -152,10 +144,7 @@ def augmented(image: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def compact(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return weights with matrices and kernels in float16, which halves their size.
-
-    Statistics, gains and biases stay in float32, because float16 cannot represent small variances.
-    """
+    """Return weights with matrices and kernels in float16; small variances need float32."""
     return {
         name: (tensor.half() if tensor.dim() > 1 else tensor).contiguous() for name, tensor in weights.items()
     }

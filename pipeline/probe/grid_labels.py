@@ -48,10 +48,7 @@ class SceneView:
 
 
 def read_scenes(path: str | Path) -> dict[str, SceneView]:
-    """Read scenes.json. Return a dictionary: image name -> objects and camera of the image.
-
-    Raises InputError if the file is malformed.
-    """
+    """Read scenes.json: image name -> objects and camera of the image."""
     content = read_json(path, REMEDY)
     try:
         look = content.get("look", "studio")  # of scenes without one of their own
@@ -82,12 +79,10 @@ def _scene_object(record: Mapping[str, Any]) -> SceneObject:
 
 
 def label(scenes: Mapping[str, SceneView], images: Sequence[Indexed], grid: tuple[int, int]) -> np.ndarray:
-    """Return the attributes of the object that each feature cell shows, as class numbers.
+    """Return the attributes of the object that each cell shows most, int8 (images, 4, H, W).
 
-    The result is int8, (images, 4, H, W). The four attributes are color, shape, material and size. A
-    class number is the position of a value in ATTRIBUTES. If a cell shows no object, its four numbers
-    are -1. `grid` is (H, W). Raises InputError, which names the image, in two cases: `scenes` lacks an
-    image; or the boxes of the objects in the rendered image differ from the boxes in scenes.json.
+    The four attributes are color, shape, material and size, as positions in ATTRIBUTES; -1 for no object. A
+    rendered image whose boxes differ from scenes.json is an InputError.
     """
     labels = np.empty((len(images), len(ATTRIBUTES), *grid), dtype=np.int8)
     for row, image in enumerate(track(images, "labelling cells", "images", len(images))):
@@ -100,11 +95,7 @@ def label(scenes: Mapping[str, SceneView], images: Sequence[Indexed], grid: tupl
 
 
 def centres(scenes: Mapping[str, SceneView], images: Sequence[Indexed], grid: tuple[int, int]) -> np.ndarray:
-    """Return the attributes of the object in each cell as class indices, (images, 4, H, W) int8.
-
-    The 4 attributes are colour, shape, material and size. A cell has the attributes of an object if the
-    centre of the object's box is in the cell. All other cells have NOTHING.
-    """
+    """Return each cell's attributes as in `label`, but of the object whose box has its centre in the cell."""
     labels = np.full((len(images), len(ATTRIBUTES), *grid), NOTHING, dtype=np.int8)
     for row, image in enumerate(images):
         scene = scenes[image.name]
@@ -115,19 +106,13 @@ def centres(scenes: Mapping[str, SceneView], images: Sequence[Indexed], grid: tu
 
 
 def cell_of(point: tuple[float, float], size: tuple[int, int], grid: Sequence[int]) -> tuple[int, int]:
-    """Return (row, column) of the cell that contains a point, (x, y) in pixels of an image.
-
-    `size` is (width, height) of the image. `grid` is (rows, columns) of the cells.
-    """
+    """Return (row, column) of the cell at a point, (x, y) in pixels; `size` is (width, height)."""
     (x, y), (width, height), (H, W) = point, size, grid
     return min(int(y * H / height), H - 1), min(int(x * W / width), W - 1)
 
 
 def _buffer(scene: SceneView, image: Indexed) -> np.ndarray:
-    """Return an image's object-id buffer.
-
-    Raises InputError if the boxes of its objects differ from the boxes in scenes.json.
-    """
+    """Return an image's object-id buffer, whose boxes must be those in scenes.json."""
     buffer = identify(scene.solids, scene.camera, image.width, image.height)
     masks = (buffer == number for number in range(len(scene.solids)))
     if tuple(box_of(mask) if mask.any() else None for mask in masks) != scene.boxes:
@@ -139,11 +124,9 @@ def _buffer(scene: SceneView, image: Indexed) -> np.ndarray:
 
 
 def dominant(buffer: np.ndarray, count: int, grid: tuple[int, int]) -> np.ndarray:
-    """Return, for each cell, the number of the object that covers the largest part of the cell, (H, W).
+    """Return the object that covers most of each cell, (H, W); NOTHING up to the fraction LEAST.
 
-    The number is NOTHING if no object covers more than the fraction LEAST of the cell. `buffer`,
-    (height, width), is an object-id buffer of `count` objects. Raises InputError if there are more cells than
-    pixels.
+    `buffer`, (height, width), is an object-id buffer of `count` objects.
     """
     (height, width), (H, W) = buffer.shape, grid
     if height < H or width < W:

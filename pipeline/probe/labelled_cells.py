@@ -43,11 +43,7 @@ class ImageGrids:
 
 
 def cells(grids: ImageGrids, folder: Path) -> Cells:
-    """Return the feature cells that contain the centres of labelled objects in the before images.
-
-    `folder` holds the images and their labels.jsonl. If two centres are in the same cell, the cell gets
-    the attributes of the object that is later in `objects`, the list of the scene in labels.jsonl.
-    """
+    """Return the cells with the centres of labelled objects (the last in each) in the before images."""
     scenes: dict[str, Any] = {str(folder / pair.before): pair.scene for pair in labelled_scenes.read(folder)}
     labels = np.full((len(scenes), len(ATTRIBUTES), *grids.grid), NOTHING, dtype=np.int8)
     for row, (path, scene) in enumerate(scenes.items()):

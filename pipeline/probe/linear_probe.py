@@ -46,15 +46,10 @@ class ProbeScores:
 
 
 def gather(read: Reader, keys: Sequence[str], labels: np.ndarray, limit: int, description: str) -> Cells:
-    """Return at most `limit` of the cells that show an object, with their features.
+    """Return at most `limit` cells that show an object, drawn with a fixed seed, with their features.
 
-    read: reader of the images' feature grids
-    keys: keys of the images
-    labels: classes of the images' cells, (images, 4, H, W) (grid_labels.py)
-    limit: number of cells; if more cells show an object, cells are drawn uniformly with a fixed seed
-    description: name of the cells in messages
-
-    Raises InputError if no cell shows an object.
+    `labels` are the classes of the images' cells, (images, 4, H, W); `description` names the cells in
+    messages.
     """
     indices = np.argwhere(labels[:, 0] != NOTHING)  # (n, 3): image, row, column
     if not len(indices):
@@ -73,11 +68,7 @@ def gather(read: Reader, keys: Sequence[str], labels: np.ndarray, limit: int, de
 
 
 def probe(train: Cells, held_out: Cells) -> ProbeScores:
-    """Fit one classifier per attribute to the cells `train`, and test it on the cells `held_out`.
-
-    Return the accuracies, and for comparison the accuracies of always predicting the class that is
-    most frequent in `train`.
-    """
+    """Fit a classifier per attribute, and test it; return accuracies, also of the most frequent class."""
     features, held_out_features = standardised(train.features, held_out.features)
     accuracy, majority = {}, {}
     attributes = track(ATTRIBUTES.items(), "fitting", "attributes", len(ATTRIBUTES))
@@ -90,20 +81,16 @@ def probe(train: Cells, held_out: Cells) -> ProbeScores:
 
 
 def standardised(reference: Tensor, *others: Tensor) -> list[Tensor]:
-    """Standardise features, (cells, C) each, by mean and deviation of the channels of `reference`.
-
-    Return `reference` and the others. A constant channel is divided by 1.
-    """
+    """Standardise all features, (cells, C) each, by the channels of `reference`."""
     mean, deviation = reference.mean(0), reference.std(0, correction=0)
     scale = torch.where(deviation > 0, deviation, 1.0)
     return [(features - mean) / scale for features in (reference, *others)]
 
 
 def separability(first: Cells, second: Cells) -> float:
-    """Return the accuracy of a linear classifier that separates `first` from `second`. Chance is 0.5.
+    """Return a linear classifier's cross-validated accuracy in telling the sets apart; 0.5 by chance.
 
-    The larger set is cut to the size of the smaller set: only its first cells are used. The accuracy is
-    cross-validated with contiguous folds.
+    The larger set is cut to the size of the smaller one. The folds are contiguous.
     """
     count = min(len(first.classes), len(second.classes))
     [features] = standardised(torch.cat([first.features[:count], second.features[:count]]))
@@ -117,10 +104,10 @@ def separability(first: Cells, second: Cells) -> float:
 
 
 def fit(features: Tensor, classes: Tensor, class_count: int) -> Tensor:
-    """Fit a multinomial logistic regression. Return its weights and, in the last row, its biases, (C + 1, K).
+    """Fit a multinomial logistic regression: (N, C), (N,) -> weights, and biases in the last row, (C + 1, K).
 
-    `features` are (N, C). `classes` are (N,), from 0 to K - 1. `class_count` is K. LBFGS starts at zero and
-    minimises the mean cross-entropy plus RIDGE / 2 times the squared weights (not the biases).
+    LBFGS starts at zero and minimises the mean cross-entropy plus RIDGE / 2 times the squared weights (not
+    the biases).
     """
     weights = features.new_zeros(features.shape[1] + 1, class_count, requires_grad=True)
     solver = torch.optim.LBFGS([weights], max_iter=STEPS, line_search_fn="strong_wolfe")
@@ -137,5 +124,4 @@ def fit(features: Tensor, classes: Tensor, class_count: int) -> Tensor:
 
 
 def predict(weights: Tensor, features: Tensor) -> Tensor:
-    """Return the most likely class of each cell, (N,), from features (N, C) and the weights of `fit`."""
     return (features @ weights[:-1] + weights[-1]).argmax(1)

@@ -47,12 +47,7 @@ class PublishedDataset:
 
 
 def load(name: str) -> PublishedDataset:
-    """Load a prepared dataset of the repository in the current folder.
-
-    Raises InputError if the dataset's licence does not allow copies, if the dataset is not prepared, if its
-    annotation files changed since, or if its images were rendered with other settings than those in
-    params.yaml.
-    """
+    """Load a prepared dataset of the current folder whose licence allows copies, and which is up to date."""
     all_settings = params.load()
     settings = all_settings.of(name).prepare
     rendered = name in all_settings.tabletop.viewpoint

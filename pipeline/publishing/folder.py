@@ -31,10 +31,7 @@ QUESTION = (
 
 
 def write(dataset: PublishedDataset, out: Path, with_shards: bool) -> None:
-    """Write the folder `out`, with WebDataset shards if `with_shards`. Equal datasets give equal bytes.
-
-    Raises InputError for an image that is missing, or that has changed since the dataset was prepared.
-    """
+    """Write the folder `out`, with WebDataset shards if `with_shards`. Equal datasets give equal bytes."""
     with replacing(out, CONTENTS) as folder:
         folder.mkdir()
         for name in (CONVERSATIONS, *([SHARDS] if with_shards else [])):

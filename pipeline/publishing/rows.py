@@ -24,10 +24,7 @@ REMEDY = "give a row of a dataset that commands.publish wrote"
 
 
 def row_of(pair: Pair, seed: int | None, licence: str) -> dict[str, Any]:
-    """Return a pair as a row of metadata.parquet: column -> value. Boxes are fractional numbers.
-
-    `seed` is the seed of a rendered dataset, else None. `licence` is the name of the dataset's licence.
-    """
+    """Return a pair as a row of metadata.parquet, with boxes in fractions; `seed`: of rendered datasets."""
     fields_of_pair = {key: value for key, value in asdict(pair).items() if key not in OTHER}
     for side in ("before_box", "after_box"):  # a table may have whole and fractional numbers
         box = fields_of_pair[side]
@@ -37,11 +34,7 @@ def row_of(pair: Pair, seed: int | None, licence: str) -> dict[str, Any]:
 
 
 def pair_of(row: Mapping[str, Any], split: str = "") -> Pair:
-    """Convert a row of metadata.parquet, of a shard's JSON or of datasets.load_dataset to a Pair.
-
-    `split` becomes the pair's split; the row has none. If the row has images instead of file names, the
-    pair's file names are empty. Raises InputError for a wrong or missing key. The message names the key.
-    """
+    """Convert a row of metadata.parquet, of a shard's JSON or of load_dataset to a Pair in `split`."""
     names = [field.name for field in fields(Pair) if field.name not in OTHER]
     record = unknown_values.emptied({key: row[key] for key in names if key in row})
     files = {"before": row.get("before_file_name", ""), "after": row.get("after_file_name", "")}
@@ -66,10 +59,7 @@ def write(path: Path, rows: Iterator[dict[str, Any]]) -> None:
 
 
 def _columns() -> Any:
-    """Return the pyarrow schema of the rows.
-
-    All splits get the same columns, even a split whose pairs have no boxes.
-    """
+    """Return the pyarrow schema of all splits, also of a split whose pairs have no boxes."""
     import pyarrow as pa
 
     text, number = pa.string(), pa.float64()

@@ -32,10 +32,7 @@ def ending(pairs: Iterable[Pair]) -> str:
 
 
 def required_paths(pairs: Iterable[Pair], row_of: RowOf) -> set[str]:
-    """Return the paths of values that each split of the dataset needs, so that all splits have equal types.
-
-    They are all paths of the columns in which a pair has a value. `pairs` are those of all splits.
-    """
+    """Return all paths of known columns, which each split needs so that all have equal types."""
     columns = {path.split("/")[1] for path in _known_paths(pairs, row_of)}
     unknown = {key: value for key, value in unknown_values.UNKNOWN.items() if key in columns}
     return set(unknown_values.paths_of(unknown))
@@ -48,13 +45,10 @@ def _known_paths(pairs: Iterable[Pair], row_of: RowOf) -> set[str]:
 def write(
     folder: Path, split: str, pairs: Sequence[Pair], row_of: RowOf, images: Path, needed: set[str], end: str
 ) -> None:
-    """Write the shards of a split into `folder`.
+    """Write the shards of a split into `folder`; `end`: ending of the images' names in the shards.
 
-    row_of: function that returns the row of metadata of a pair
-    images: folder with the images
     needed: result of `required_paths`. If no pair of this split has a value at such a path, the first pair
         gets one that means "unknown".
-    end: ending of the images' names in the shards
     """
     order = _types_first(pairs, row_of)
     missing = needed - _known_paths(pairs, row_of)

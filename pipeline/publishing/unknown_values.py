@@ -40,7 +40,6 @@ def paths_of(value: Any, path: str = "") -> Iterator[str]:
 
 
 def filled(row: Mapping[str, Any], missing: Set[str]) -> dict[str, Any]:
-    """Return the row with a value that means "unknown" at each of the paths `missing`."""
     return dict(row) | {key: _filled(row[key], each, f"/{key}", missing) for key, each in UNKNOWN.items()}
 
 
@@ -53,7 +52,6 @@ def _filled(value: Any, unknown: Any, path: str, missing: Set[str]) -> Any:
 
 
 def emptied(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the row with null in place of each value that means "unknown"."""
     return dict(row) | {key: _emptied(row[key], each) for key, each in UNKNOWN.items() if key in row}
 
 

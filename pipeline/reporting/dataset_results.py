@@ -83,7 +83,6 @@ class Results:
 
     @property
     def metrics(self) -> dict[str, dict[str, Any]]:
-        """Model and seed of each run -> content of its metrics.json."""
         return {f"{run.model} {run.seed}": run.metrics for run in self.runs}
 
     @property
@@ -103,10 +102,6 @@ class Results:
 
 
 def read(root: Path, params: Params) -> list[Results]:
-    """Read the results of each dataset in `params` from the repository at `root`.
-
-    Raises InputError if a file is missing or belongs to another run. The message names the file.
-    """
     return [_results(root, dataset, params) for dataset in params.datasets]
 
 
@@ -154,10 +149,7 @@ def _results(root: Path, dataset: str, params: Params) -> Results:
 
 
 def _retrieved(curves: Path, params: Params, pairs: Path) -> dict[str, dict[int, Figures]]:
-    """Return model -> seed -> retrieval results, for the models with retrieval results.
-
-    `curves`: folder of the dataset's learning curves, with the results; `pairs`: file of its pairs.
-    """
+    """Return model -> seed -> results, for the models with retrieval; `pairs`: file of the pairs."""
     figures: dict[str, dict[int, Figures]] = {}
     for model in params.models:
         for seed in params.seeds:
@@ -199,10 +191,7 @@ def read_metrics(path: Path) -> dict[str, Any]:
 
 
 def check_alike(metrics: Mapping[str, Mapping[str, Any]]) -> None:
-    """Raise InputError if two results were scored with different tokenisers or references.
-
-    `metrics`: name of a result in messages -> its metrics.json. What a file does not state is not compared.
-    """
+    """Raise InputError if two results were scored with different stated tokenisers or references."""
     for key in ("tokeniser", conditions.HASH):
         stated = {name: of.get(conditions.KEY, {}).get(key) for name, of in metrics.items()}
         known = {name: value for name, value in stated.items() if value is not None}
@@ -215,7 +204,6 @@ def check_alike(metrics: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def read_captions(path: Path, pairs: Sequence[Pair]) -> dict[str, str]:
-    """Read pair id -> caption from a captions.json, which must have a caption for each of `pairs`."""
     return _with_all_pairs(path, caption_files.read_results(path, REMEDY), pairs)
 
 
@@ -238,10 +226,7 @@ def read_phases(folder: Path, seed: int) -> dict[PhaseName, Curves]:
 
 
 def _curves(folder: Path, *scores: str) -> Curves:
-    """Read the curves of a training phase from `folder`: the files loss.csv and validation.csv.
-
-    validation.csv must have the columns `scores`.
-    """
+    """Read the curves of a training phase; validation.csv must have the columns `scores`."""
     losses = read_curve(folder / "loss.csv", "iteration")
     return Curves(losses, read_curve(folder / "validation.csv", "iteration", *scores))
 

@@ -18,10 +18,7 @@ TYPES = (*CHANGE_TYPES, "no_change")
 
 
 def tables(results: Sequence[Results]) -> dict[str, Rows]:
-    """Return the tables of all runs as a dictionary: file name -> rows of the table.
-
-    There are three tables: validation curves, loss curves, and scores by type of change.
-    """
+    """Return file name -> table of all runs: validation curves, loss curves, scores by type of change."""
     runs = {f"{result.dataset}/{run.model}/{run.seed}": run for result in results for run in result.runs}
     scored = {f"{result.dataset}/constant": result.constant for result in results}
     scored |= {name: run.metrics for name, run in runs.items()}

@@ -59,11 +59,9 @@ class Style:
 
     @property
     def colour(self) -> str:
-        """The colour as a CSS value, which the page defines."""
         return PAGE_COLOURS[self.placeholder]
 
     def dasharray(self, width: float) -> str:
-        """Return the dashes of a line of this width, as the value of an SVG attribute."""
         return " ".join(f"{width * length:g}" for length in self.dashes) or "none"
 
 

@@ -32,16 +32,15 @@ Array = np.ndarray
 
 
 def embedded(attended: Attended) -> dict[str, Any]:
-    """Return a caption's attention as a dictionary, for the page's script. Maps are texts in base64.
+    """Return a caption's attention for the page's script. Maps are texts in base64; unknown keys are absent.
 
-    Keys of the result:
     - `grid`: rows and columns of the maps
     - `maps`: the maps of the words; the maximum of each map is scaled to 255
     - `peaks`: the maximum of each map before scaling
     - `images`: number of maps per word; absent if it is 1
-    - `alignment`: attention from the after image's cells to the before image's; absent if unknown
-    - `blocks`: maps of the image encoder's blocks; absent without such maps
-    - `weighed`, `weights`: names of the decoder's inputs, and weights in percent; absent without weights
+    - `alignment`: attention from the after image's cells to the before image's
+    - `blocks`: maps of the image encoder's blocks
+    - `weighed`, `weights`: names of the decoder's inputs, and weights in percent
     """
     height, width = attended.grid
     maps = attended.maps.reshape(-1, height * width).astype(np.float32)
@@ -63,19 +62,11 @@ def embedded(attended: Attended) -> dict[str, Any]:
 
 
 def phrases(attended: Attended) -> list[str]:
-    """Return the names of the decoder's weighted inputs, in words that fit into a sentence.
-
-    For example, the input `difference` is named "the difference".
-    """
     return [PHRASES.get(name, name) for name in attended.weighed]
 
 
 def percents(attended: Attended) -> list[list[int]]:
-    """Return, for each word, the K weights in percent that the decoder gives to its input vectors.
-
-    The names of the K inputs are `attended.weighed`, for example before, difference and after. The result
-    is empty if the decoder gives no weights.
-    """
+    """Return each word's weights of the inputs `attended.weighed` in percent; [] without weights."""
     if attended.weights is None:
         return []
     return np.rint(100 * attended.weights.astype(np.float32)).astype(int).tolist()
@@ -108,10 +99,7 @@ class EmbeddedImage:
 
 
 def gallery(results: Results, params: Params) -> dict[str, Any]:
-    """Return the cards of the pairs in `results.gallery`, and the data for the page's filters.
-
-    Only the runs with the first seed are shown.
-    """
+    """Return the cards of the pairs in `results.gallery`, by first-seed runs, and the data of the filters."""
     runs = [run for run in results.runs if run.seed == params.seeds[0]]
     own = sentences_of(results.test)
     scores = [score for run in runs for score in run.scores.values()]
@@ -149,10 +137,7 @@ def gallery(results: Results, params: Params) -> dict[str, Any]:
 
 
 def _weighed(runs: Sequence[ScoredRun]) -> dict[tuple[str, ...], list[str]]:
-    """Group models by the inputs to which their decoders give weights: names of inputs -> models.
-
-    A model whose decoder gives no weights to inputs is left out.
-    """
+    """Return names of inputs -> models whose decoders give weights to these inputs."""
     models_by_inputs: dict[tuple[str, ...], list[str]] = {}
     for run in runs:
         inputs_of_pairs = [tuple(phrases(attended)) for attended in run.attended.values()]
@@ -165,10 +150,7 @@ def _weighed(runs: Sequence[ScoredRun]) -> dict[tuple[str, ...], list[str]]:
 def _card(
     pair: Pair, kind: str, results: Results, runs: Sequence[ScoredRun], own: Collection[str]
 ) -> dict[str, Any]:
-    """Return the data of a pair's card, with images and captions.
-
-    `kind` is the shown name of the change type. `own` has the dataset's sentences of no change.
-    """
+    """Return the data of a pair's card; `kind`: shown change type, `own`: sentences of no change."""
     predictions = [_prediction(pair, run, own) for run in runs]
     maps = {run.model: embedded(run.attended[pair.pair_id]) for run in runs}
 
@@ -190,11 +172,7 @@ def _card(
 
 
 def embedded_image(results: Results, name: str) -> EmbeddedImage:
-    """Return an image of the dataset, scaled down.
-
-    Raises InputError if the image is not in the dataset's index, or if its file is missing or differs
-    from the hash in the index.
-    """
+    """Return an image of the dataset, whose file has the hash in the index, scaled down."""
     if name not in results.images:
         raise InputError(f"{name} is not in the index of {results.dataset}'s images; {PREPARE_AGAIN}")
     data = read_unchanged(results.root, results.images[name])
@@ -210,11 +188,8 @@ def embedded_image(results: Results, name: str) -> EmbeddedImage:
 def _prediction(pair: Pair, run: ScoredRun, own: Collection[str]) -> dict[str, Any]:
     """Return a model's caption of a pair, and the verdict on the caption, for the page.
 
-    `own` has the dataset's sentences of no change. Two keys of the result are verdicts, which are None if
-    unknown:
-    - `right`: True if the caption is right about change or no change
-    - `true`: True if the caption is true by the pair's scene; without a scene, True if the caption agrees
-      with the references
+    `right` is about change or no change. `true` is by the pair's scene, or else by the references. They are
+    None if unknown. `own` has the dataset's sentences of no change.
     """
     caption, score = run.captions[pair.pair_id], run.scores[pair.pair_id]
     attended = run.attended[pair.pair_id]
@@ -239,11 +214,7 @@ def _is_true(score: ScoredPair) -> bool | None:
 
 
 def _verdict_text(score: ScoredPair, wrong: Sequence[str]) -> str:
-    """Return the verdict on a caption as text: its truth, or else its agreement with the references.
-
-    For a caption that is not true, the text also quotes the words in `wrong`. The text is "" if both
-    truth and agreement are unknown.
-    """
+    """Return the verdict by truth, or else by the references, with the `wrong` words; "" if unknown."""
     if score.true is not None:
         wrong_words = verdicts.quoted(wrong)
         return "true" if score.true else f"not true: {wrong_words}" if wrong_words else "not true"

@@ -48,7 +48,6 @@ def notes(results: Results) -> list[str]:
 
 
 def columns(scores: DataFrame) -> dict[Column, str]:
-    """Return (subset, metric) -> heading. A column is left out if no row has its score."""
     return {column: text for column, text in COLUMNS.items() if has_score(scores, *column)}
 
 
@@ -61,9 +60,7 @@ def table(
 ) -> Table:
     """Return a table of scores with these columns (key -> heading), and lines below it.
 
-    scores: the scores of a dataset's runs, as in Results.scores
-    each_seed: a model with several seeds has a row for each seed, and then a row with their mean; else it has
-        only the mean
+    With `each_seed`, a model with several seeds has a row for each seed before their mean.
     """
     lines: list[tuple[str, str, list[str]]] = []
     for model, of_model in scores.groupby("model", sort=False):
@@ -104,15 +101,11 @@ def _difference(comparison: Comparison) -> str:
 
 
 def text_of(results: Sequence[Results]) -> str:
-    """Return the content of SCORES: the table of all scores as CSV."""
     return pd.concat([result.scores for result in results]).to_csv(index=False, lineterminator="\n")
 
 
 def read(folder: Path) -> tuple[DataFrame, dict[str, list[str]]]:
-    """Read the table of all scores, and dataset -> lines below its table, of the report in a folder.
-
-    Raises InputError if a file is missing or malformed.
-    """
+    """Read the table of all scores, and dataset -> lines below its table, of the report in a folder."""
     path = folder / SCORES
     columns = ["dataset", "run", "model", "seed", "subset", "metric", "value"]
     text = read_text(path, REMEDY)

@@ -56,10 +56,7 @@ LOCALISATION = {
 
 
 def render(results: Sequence[Results], params: Params) -> str:
-    """Return the report page's HTML, with a section for each dataset in `results`.
-
-    Raises InputError if an image changed since stage prepare.
-    """
+    """Return the report page's HTML, with a section for each dataset; images must be as prepared."""
     environment = Environment(
         loader=FileSystemLoader(FOLDER),
         autoescape=True,  # a caption may contain any text
@@ -135,11 +132,7 @@ def _details(results: Results, scores: DataFrame) -> Iterable[Table]:
 
 
 def _scorers(results: Results) -> dict[str, str]:
-    """Return the software and conventions that computed the scores of a dataset: name -> value.
-
-    For example, "Java" -> its version. If the value differs between runs, the values are joined by
-    "and".
-    """
+    """Return software and conventions -> value in a dataset's scores, values of runs joined by "and"."""
     programs: dict[str, dict[str, None]] = {}
     for metrics in (results.constant, *(run.metrics for run in results.runs)):
         for name, value in metrics.get("scorers", {}).items():

@@ -18,12 +18,9 @@ from pipeline.scoring.subsets import subsets
 def literature(results: Results, params: Params) -> dict[str, Any]:
     """Return the data of the page's tables that compare our scores with the scores of papers.
 
-    The result has three keys:
-    parts: a dictionary from a subset of the test pairs to its table, in which each of our models has a
-        row
-    sources: a list of the papers
-    marks: a dictionary from a letter in the tables to a condition in which a paper differs from our
-        runs
+    parts: subset of the test pairs -> its table, in which each of our models has a row
+    sources: the papers
+    marks: letter in the tables -> condition in which a paper differs from our runs
     """
     sizes = {TOTAL: len(results.test)} | {name: len(ids) for name, ids in subsets(results.test).items()}
     published = [row for row in results.published if not row.ablation]

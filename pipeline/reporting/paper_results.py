@@ -110,9 +110,8 @@ def rows(dataset: str, folder: Path = FOLDER) -> list[PaperRow]:
 def differing_conditions(row: PaperRow, params: Params, test_pairs: int | None = None) -> list[str]:
     """Return phrases for the conditions in which our runs differ from a published row.
 
-    Example: "iterations: 10000, ours 1800". If the source does not state some conditions, a last
-    phrase lists them. `test_pairs`: our number of test pairs in `row.subset`, such as "color"; None:
-    this number is not compared.
+    Example: "iterations: 10000, ours 1800". A last phrase lists what the source does not state. `test_pairs`:
+        our number in `row.subset`; None: not compared.
     """
     conditions = row.conditions or PaperConditions()
     settings = conditions.model_dump(exclude={"settings_of", "features", "test_pairs"})
@@ -170,7 +169,6 @@ def _pixels(params: Params, dataset: Dataset, start: str | None) -> dict[str, An
 
 
 def retrieval(dataset: str, folder: Path = FOLDER) -> list["PublishedRetrieval"]:
-    """Return the published retrieval rows of a dataset; [] without a file."""
     return list(_read(folder / f"{dataset}.yaml").retrieval)
 
 

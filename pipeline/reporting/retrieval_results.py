@@ -38,10 +38,7 @@ class Figures(BaseModel):
 
 
 def read(folder: Path, pairs: Path) -> Figures:
-    """Read the retrieval results in a folder of curves. `pairs` is the file of the dataset's pairs.
-
-    Raises InputError if a file is missing or damaged, or belongs to another run or other pairs.
-    """
+    """Read the retrieval results in a folder of curves, which must be of the pairs in the file `pairs`."""
     path = folder / FIGURES_FILE
     figures = read_record(path, Figures, REMEDY, "ignore")
     dataset, model, _, seed = folder.absolute().parts[-4:]  # results/curves/DATASET/MODEL/pretrain/SEED
@@ -53,11 +50,7 @@ def read(folder: Path, pairs: Path) -> Figures:
 def section(
     figures_by_model: Mapping[str, Mapping[int, Figures]], published: Sequence[PublishedRetrieval]
 ) -> dict[str, Any] | None:
-    """Return the data of the report's section on retrieval; None if there are no results.
-
-    figures_by_model: model -> seed -> results
-    published: results from papers; ablations are left out
-    """
+    """Return the data on retrieval, with papers' results but no ablations; None without results."""
     if not figures_by_model:
         return None
     first_figures = next(iter(next(iter(figures_by_model.values())).values()))
@@ -92,10 +85,7 @@ def _direction_table(
 
 
 def printed(figure: str, figures_of_seeds: Sequence[Mapping[str, float]]) -> str:
-    """Format the mean ± sd over seeds of the score `figure`; NONE without this score.
-
-    R@k is printed in percent. MdR and MnR are printed as ranks.
-    """
+    """Format the mean ± sd over seeds, R@k in percent, MdR and MnR as ranks; NONE without this score."""
     return (
         over_seeds([values[figure] for values in figures_of_seeds]).printed(factor(figure))
         if figure in figures_of_seeds[0]
@@ -104,5 +94,4 @@ def printed(figure: str, figures_of_seeds: Sequence[Mapping[str, float]]) -> str
 
 
 def factor(figure: str) -> int:
-    """Return 100 for R@k, a share that is printed in percent, and 1 for MdR and MnR, which are ranks."""
     return 100 if figure.startswith("R@") else 1

@@ -48,10 +48,7 @@ def _number(path: Path, column: str, text: str) -> float:
 
 
 def check(folder: Path, weights: Path) -> None:
-    """Raise InputError if a curve belongs to other weights.
-
-    validation.csv must have the iteration and the validation score that the folder `weights` records.
-    """
+    """Raise InputError if validation.csv lacks the iteration and score that the folder `weights` records."""
     if not (weights / MODEL).is_file():
         return
     record = read_yaml(weights / MODEL, REMEDY, foreign=True)

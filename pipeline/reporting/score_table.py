@@ -42,9 +42,9 @@ def of_subsets(subsets: Mapping[str, Mapping[str, Any]], **run: Any) -> DataFram
 
 
 def means(scores: DataFrame, by: Sequence[str]) -> DataFrame:
-    """Return a row for each value of the columns `by`, and a column for each (subset, metric).
+    """Return MeanSd over runs, a row for each value of `by`, a column for each (subset, metric).
 
-    A cell is the mean ± sd over runs, a MeanSd; NaN if one of the row's runs lacks the score.
+    A cell is NaN if one of the row's runs lacks the score.
     """
     keys = [*by, "subset", "metric"]
     values = scores.groupby(keys, sort=False, dropna=False)["value"].agg(list).map(over_seeds)
@@ -67,5 +67,4 @@ def printed(row: "pd.Series[Any]", column: Column) -> str:
 
 
 def has_score(scores: DataFrame, subset: str, metric: str) -> bool:
-    """Return True if any run has a score of this subset and metric."""
     return bool(((scores["subset"] == subset) & (scores["metric"] == metric)).any())

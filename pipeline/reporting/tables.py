@@ -48,7 +48,6 @@ class Table:
 
 
 def number(value: float | None, factor: float = 100) -> str:
-    """Format a value times `factor` with one decimal; NONE for an unknown value."""
     return NONE if value is None else f"{factor * value:.1f}"
 
 

@@ -60,7 +60,6 @@ class JudgedRun:
 
     @property
     def judged(self) -> list[Line]:
-        """Lines of the changed pairs whose captions were judged."""
         return [line for line in self.lines if line.changed and line.true is not None]
 
     @property
@@ -77,15 +76,11 @@ class JudgedRun:
 
     @property
     def true(self) -> Array:
-        """Truth of the judged captions, bool (judged,)."""
         return np.array([bool(line.true) for line in self.judged])
 
 
 def read_run(path: Path, model: str | None = None) -> JudgedRun:
-    """Read the verdicts of a run. Raises InputError for a file without judged captions of changed pairs.
-
-    model: name of the run's model, the same for all its seeds; None: the file's path is the name
-    """
+    """Read the verdicts of a run, named by the path if `model`, the name for all its seeds, is None."""
     file = path / "pairs.jsonl" if path.is_dir() else path
     run = JudgedRun(model or str(file), file, list(read_records(file, Line, REMEDY, "pair_id", "ignore")))
     if not run.judged:
@@ -103,7 +98,7 @@ def check_pairs(runs: Sequence[JudgedRun]) -> None:
 def of_files(
     name: str, runs: Sequence[JudgedRun], files: Sequence[Path], key: str | None = None
 ) -> MetricAgreement:
-    """Return how well the metric `name` agrees with truth. `files` has a file of scores for each run.
+    """Return how well the metric `name` agrees with truth; `files` has a file of scores for each run.
 
     `key` names the key of the scores (default: one of caption_files.SCORES).
     """
@@ -120,10 +115,10 @@ def of_files(
 
 
 def of_verdicts(runs: Sequence[JudgedRun]) -> list[MetricAgreement]:
-    """Return how well the metrics in METRICS agree with the truth of the captions in `runs`.
+    """Return how well METRICS agree with the truth of the judged captions of changed pairs in `runs`.
 
-    Only judged captions of changed pairs are used. A metric is left out if one of these captions has no
-    score of this metric. Raises InputError if two runs were scored under different conditions.
+    A metric that a caption lacks is left out. Runs that were scored under different conditions are an
+    InputError.
     """
     agreements: list[MetricAgreement] = []
     if all(line.scores[CIDER] is not None for run in runs for line in run.judged):

@@ -54,8 +54,6 @@ def judged(texts: Mapping[str, str], pairs: Sequence[Pair], reader: str) -> list
 
     texts: pair id -> caption, or output of a language model, in which the answer is found (answer_text.py)
     reader: how captions are parsed, one of READERS
-
-    Raises InputError for a pair that has neither a scene nor a kind of change.
     """
     by_scene, by_references = READERS[reader]
     answers = []
@@ -72,10 +70,7 @@ def judged(texts: Mapping[str, str], pairs: Sequence[Pair], reader: str) -> list
 
 
 def parts(answers: Sequence[JudgedAnswer]) -> dict[str, list[JudgedAnswer]]:
-    """Return name of a table row -> answers that belong to the row. Rows without answers are left out.
-
-    The rows are "all", "changed", each kind of change, and "unchanged".
-    """
+    """Return table row ("all", "changed", kinds of change, "unchanged") -> its answers, if it has any."""
     kinds = {kind: [answer for answer in answers if answer.pair.change_type == kind] for kind in CHANGE_TYPES}
     changed = [answer for answer in answers if answer.pair.changed is not False]
     unchanged = [answer for answer in answers if answer.pair.change_type == NO_CHANGE]
@@ -92,10 +87,7 @@ def _unreadable_share(answers: Sequence[JudgedAnswer]) -> Share:
 
 
 def table(answers: Sequence[JudgedAnswer]) -> Table:
-    """Return a table of the share of true captions, in percent with 95 % intervals over scenes.
-
-    The rows are all pairs, changed pairs, each kind of change, and unchanged pairs.
-    """
+    """Return a table of the share of true captions, in percent with 95 % intervals over scenes."""
     title = "True captions in percent; intervals of 95 % over scenes"
     rows = []
     for name, part_answers in parts(answers).items():
@@ -118,14 +110,10 @@ def table(answers: Sequence[JudgedAnswer]) -> Table:
 def leaderboard_row(
     name: str, reader: str, split: str, answers: Sequence[JudgedAnswer], hashes: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the row of a leaderboard: shares of true captions with 95 % intervals over scenes.
+    """Return a leaderboard's row: shares of true captions with 95 % intervals over scenes.
 
-    name: name of the row, such as the program that wrote the captions
-    reader: how the captions were parsed, one of READERS
-    hashes: name -> SHA-256 of a file, for the files of captions and pairs
-
-    `faults_of_changed` is None if the reader does not say what is false in a caption. `missing` counts the
-    pairs without an answer.
+    `hashes` are SHA-256 of the files of captions and pairs. `faults_of_changed` is None if the reader finds
+    no faults. `missing` counts the pairs without an answer.
     """
     by_scene = all(answer.pair.scene is not None for answer in answers)
     shares = {part: _rounded(_true_share(part_answers)) for part, part_answers in parts(answers).items()}
@@ -156,8 +144,6 @@ def _rounded(true_share: Share) -> dict[str, float]:
 
 def lines(answers: Sequence[JudgedAnswer], reader: str) -> list[dict[str, Any]]:
     """Return a JSON object per caption: ids, `changed` of the pair, text and verdict.
-
-    reader: how the captions were parsed, "strict" or "free" (READERS)
 
     If `reader` is "free" and the scene is known, the object also has the judged claims of the caption.
     """

@@ -54,7 +54,6 @@ class ClaimVerdict:
 
     @property
     def decided(self) -> bool:
-        """True if at least one metric shows that the claim holds, or that it does not hold."""
         return any(finding.result in (HOLDS, FAILS) for finding in self.findings.values())
 
 
@@ -64,8 +63,7 @@ def verdicts(records: Records) -> list[ClaimVerdict]:
     A metric decides a claim if all of these conditions are met:
     - Both models have at least LEAST_SEEDS seeds.
     - The paired bootstrap over test pairs is significant after Holm's correction.
-    - The difference between the models' scores is larger than `seeds_margin`: half the width of the
-      95 % interval of this difference, estimated from the spread over seeds.
+    - The difference between the models' scores is larger than `seeds_margin`.
     - The model that the claim calls better is above chance (Records.above_chance).
     """
     by_name = {group.name: group for group in records.groups()}
@@ -96,11 +94,7 @@ def _finding(better: Records, worse: Records, comparison: Comparison, seeds: int
 
 
 def seeds_margin(a: Records, b: Records, metric: str = TRUE_CHANGED) -> float | None:
-    """Return half the width of the 95 % interval of the difference between two models' mean scores.
-
-    The means are over seeds. The interval is that of Welch's t-test. Return None if a model has one
-    seed.
-    """
+    """Return half of Welch's 95 % interval of the difference of means over seeds; None for one seed."""
     scores = [group.score((TOTAL, metric)) for group in (a, b)]
     terms = [(score.sd**2 / score.runs, score.runs - 1) for score in scores if score and score.sd is not None]
     if len(terms) < 2:

@@ -34,7 +34,6 @@ class Faults:
 
     @property
     def true(self) -> float:
-        """Fraction of the captions of changed pairs that are true."""
         return self._mean(lambda letters: letters == "")
 
     def share(self, letter: str) -> float:
@@ -45,13 +44,7 @@ class Faults:
         return self._mean(lambda letters: letter in letters)
 
     def split(self, part: str) -> float:
-        """Return the contribution of one kind of false part to the share of false captions.
-
-        `part` is a letter of PARTS, for example "c" for a false colour. Only captions of changed pairs are
-        counted. A caption with n false parts adds 1/n for each of these parts. The sum is divided by the
-        number of captions. For example, with one true caption and one caption with two false parts, the
-        value of each of these parts is 1/4.
-        """
+        """Return a false part's share of all captions of changed pairs. One of n parts counts 1/n."""
         return self._mean(lambda letters: (part in letters) / max(1, len(letters.replace(ANOTHER, ""))))
 
     @property
@@ -62,7 +55,6 @@ class Faults:
 
     @property
     def invented(self) -> float | None:
-        """Share of false alarms among unchanged pairs; None without unchanged pairs."""
         return fmean(INVENTED in letters for letters in self.unchanged) if self.unchanged else None
 
     def _mean(self, value: Callable[[str], float]) -> float:
@@ -70,10 +62,7 @@ class Faults:
 
 
 def of_group(group: Records, dataset: str = "") -> Faults:
-    """Return the faults of the captions of all runs in a group.
-
-    The result's name is the group's name; `dataset`, if not empty, is put before it.
-    """
+    """Return the faults of the captions of all runs in a group, named after `dataset` and group."""
     faults, changed = group.pairs["faults"], group.pairs["changed"]
     return Faults(f"{dataset} {group.name}".strip(), [*faults[changed]], [*faults[~changed]])
 

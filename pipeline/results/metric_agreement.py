@@ -74,8 +74,8 @@ class MetricAgreement:
 def metric_agreements(groups: Sequence[Records]) -> list[MetricAgreement]:
     """Return the agreement of each metric with truth on one dataset; [] for fewer than LEAST runs.
 
-    A metric that a record lacks is left out. Raises InputError if two groups were scored under different
-    conditions, such as two tokenisers.
+    A metric that a record lacks is left out. Groups that were scored under different conditions are an
+    InputError.
     """
     alike({group.name: group.evidence() for group in groups})
     runs = sum(map(len, groups))
@@ -108,12 +108,9 @@ def agreement_of(
     truth: Sequence[Values],
     within: Sequence[tuple[float, float]],
 ) -> MetricAgreement:
-    """Return the agreement of the metric `metric` with the truth of captions.
+    """Return the agreement of a metric with truth: values of each model's seeds in `scores` and `truth`.
 
-    scores: for each model, the metric's value for each seed
-    truth: for each model, the share of true captions for each seed
-    within: for each run, two numbers about its captions: the rank correlation of the metric with the
-        truth, and the area under the ROC curve; empty if captions have no score of their own
+    `within` has `within_run` of each run; it is empty if captions have no score of their own.
     """
     counts = _drawn([len(values) for values in scores])
     runs = _correlation(spearman(np.concatenate(scores), np.concatenate(truth), counts))
@@ -125,12 +122,7 @@ def agreement_of(
 
 
 def within_run(values: Array, true: Array) -> tuple[float, float]:
-    """Return the rank correlation of `values` with `true`, and the area under the ROC curve.
-
-    Both inputs have the shape (captions,). The area is computed over all pairs of a true and a false caption.
-    It is the share of pairs in which the true caption has the higher value; equal values count half. Each
-    result is NaN if it is undefined.
-    """
+    """Return rank correlation and area under the ROC curve of metric and truth, (captions,) each, or NaN."""
     own_ranks, preference = ranks(values), area_under_roc(values, true)
     if not np.ptp(own_ranks) or preference is None:
         return np.nan, np.nan if preference is None else preference
@@ -153,12 +145,7 @@ def misranked(scores: Sequence[Values], truth: Sequence[Values]) -> float | None
 
 
 def spearman(a: Array, b: Array, counts: Array) -> Array:
-    """Return Spearman's correlation of `a` and `b`, (values,) each, for each resample, (draws,).
-
-    counts: weight of each value in each resample, (draws, values)
-
-    The correlation is NaN if the values of `a`, or those of `b`, are all equal in the resample.
-    """
+    """Return Spearman's correlation of a and b, (values,), per resample, (draws,); NaN if all are equal."""
     weights = counts / counts.sum(1, keepdims=True)
     x, y = (
         ranks - (weights * ranks).sum(1, keepdims=True) for ranks in (_ranks(a, counts), _ranks(b, counts))
@@ -168,41 +155,26 @@ def spearman(a: Array, b: Array, counts: Array) -> Array:
 
 
 def _ranks(values: Array, counts: Array) -> Array:
-    """Return the rank of each value in each resample, (draws, values).
-
-    `counts` says how often a resample contains each value. Equal values share the mean of their ranks.
-    """
+    """Return mean ranks in each resample: values (values,), how often each occurs (draws, values)."""
     below, equal = values[:, None] < values, values[:, None] == values
     return np.asarray(counts @ (below + equal / 2))
 
 
 def _drawn(seeds: Sequence[int]) -> Array:
-    """Resample the models. Return the weights of all runs in each resample, (1 + RESAMPLES, runs).
-
-    `seeds` has the number of runs of each model. The weight of a run is the number of times that its
-    model was drawn. The first row is the original sample: all its weights are 1.
-    """
+    """Draw models; return how often each run's model is drawn, (1 + RESAMPLES, runs), first 1 for all."""
     draws_of_models = np.concatenate(list(draws(len(seeds), RESAMPLES, SEED)))
     return np.repeat(np.vstack([np.ones(len(seeds)), draws_of_models]), seeds, axis=1)
 
 
 def _means(values: Array, counts: Array) -> Array:
-    """Return weighted means of `values`, one for each row of `counts`.
-
-    A row of `counts` has a weight for each value. Values that are not finite are left out. The mean is
-    NaN if the weights of the other values sum to 0.
-    """
+    """Return the means of finite `values`, weighted by each row of `counts`; NaN without weight."""
     weights = counts * np.isfinite(values)
     sums = weights.sum(1)
     return np.divide(weights @ np.nan_to_num(values), sums, np.full(len(counts), np.nan), where=sums > 0)
 
 
 def _correlation(correlations: Array) -> Correlation:
-    """Return a correlation with its 95 % interval.
-
-    `correlations[0]` is the correlation over all runs. The other values are the correlations of the
-    resamples. The interval is computed from them.
-    """
+    """Return the correlation of all runs (the first) with the 95 % interval of the resamples (the others)."""
     finite = correlations[1:][np.isfinite(correlations[1:])]
     low, high = np.quantile(finite, [0.025, 0.975]) if len(finite) else (np.nan, np.nan)
     return Correlation(_finite_or_none(correlations[0]), float(low), float(high))

@@ -19,10 +19,7 @@ from pipeline.study.study_runs import Run
 
 
 def current_settings(tree: Tree, record: Record) -> str:
-    """Return the hash of the current settings for a run with the record's model, changes and seed.
-
-    `tree` is the content of params.yaml. Raises InputError if `tree` lacks the model or a changed key.
-    """
+    """Return the hash of the settings in `tree` (params.yaml) for the record's model, changes and seed."""
     dataset, model = record["dataset"], record["model"]
     record_name = records.name_of(record)
     changed = overlay(tree, StudyRow(label=model, model=model, set=record["changes"]), dataset, record_name)
@@ -31,11 +28,7 @@ def current_settings(tree: Tree, record: Record) -> str:
 
 
 def check(root: Path, tree: Tree, dataset: str, dataset_records: Iterable[Record]) -> None:
-    """Raise InputError if a record in `dataset_records` has other settings than params.yaml (`tree`).
-
-    A record has the results of a run. `root` and `dataset` are only used to name the folder of the
-    records in the message.
-    """
+    """Raise InputError, which names the dataset's folder, if a record has other settings than params.yaml."""
     others = [records.name_of(record) for record in dataset_records if not _fits(tree, record)]
     if others:
         raise InputError(
@@ -45,11 +38,7 @@ def check(root: Path, tree: Tree, dataset: str, dataset_records: Iterable[Record
 
 
 def recorded(root: Path, run: Run, changes: Tree) -> bool:
-    """Return True if a published record or a user's own record has the run's settings and pairs.
-
-    `root` is the folder that contains data/ and results/. `changes` maps keys of params.yaml to the
-    values that the run uses instead.
-    """
+    """Return True if a published or own record has the run's pairs, and its settings with `changes`."""
     if records.path(root, run, changes).exists():
         return True
     file = root / FOLDER / run.dataset / records.name(run.model, changes, run.seed)
@@ -61,10 +50,8 @@ def recorded(root: Path, run: Run, changes: Tree) -> bool:
 def read(root: Path, tree: Tree, dataset: str) -> tuple[Records, list[Path]]:
     """Return the tables of a user's own records of a dataset, and the files of records that are left out.
 
-    A record has the results of a run. A user's record is left out if it was made with other data, or with
-    other settings than `tree`, the content of params.yaml. If at least one user's record remains, the tables
-    also contain the published records with the current settings and the same test pairs. If a run has both,
-    the user's record is used.
+    A record of other data or settings is left out. If a user's record remains, the tables also contain the
+    published records with current settings and the same pairs, except those that a user's record replaces.
     """
     folder = root / OWN / dataset / records.data(root, dataset)
     own_records, pairs = _fitting(folder, tree)
@@ -82,12 +69,10 @@ def read(root: Path, tree: Tree, dataset: str) -> tuple[Records, list[Path]]:
 
 
 def promote(root: Path, tree: Tree) -> list[Path]:
-    """Publish the user's own records: move them to the folder of published records. Return the new paths.
+    """Move the user's own records of the current settings and data to the published ones; return their paths.
 
-    A record has the results of a run. Only records of the current settings and data are moved.
-
-    Raises InputError if the published records have other settings or other pairs, or if a published
-    record would be replaced by a different one. In these cases no record is moved.
+    If a published record has other settings or pairs, or would be replaced, an InputError comes before any
+    move.
     """
     moved: dict[Path, Path] = {}
     for dataset in sorted(path.name for path in (root / OWN).glob("*")):
@@ -107,14 +92,7 @@ def promote(root: Path, tree: Tree) -> list[Path]:
 def _targets(
     root: Path, tree: Tree, dataset: str, own_records: Mapping[Path, Record], pairs: Record
 ) -> dict[Path, Path]:
-    """Return where the user's own records of a dataset are to be published: file -> new file.
-
-    A record has the results of a run. `own_records` are the records to publish, by file. `pairs`
-    describes their test pairs. `tree` is the content of params.yaml.
-
-    Raises InputError if the published records have other settings than `tree` or other test pairs than
-    `pairs`, or if a published record would be replaced by a different one.
-    """
+    """Return where the user's own records are to be published, file -> new file; errors as in `promote`."""
     folder = root / FOLDER / dataset
     published, published_pairs = record_tables.read_folder(folder)
     check(root, tree, dataset, published.values())
@@ -132,11 +110,7 @@ def _targets(
 
 
 def _fitting(folder: Path, tree: Tree) -> tuple[dict[Path, Record], Record]:
-    """Return the records in `folder` with the models and settings of params.yaml, and their test pairs.
-
-    A record has the results of a run. The records are a dictionary, file -> record. The test pairs are
-    the content of the folder's pairs.json. `tree` is the content of params.yaml.
-    """
+    """Return the records of the models and settings in params.yaml, file -> record, and the test pairs."""
     by_file, pairs = record_tables.read_folder(folder)
     return {file: record for file, record in by_file.items() if _fits(tree, record)}, pairs
 

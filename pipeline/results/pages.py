@@ -13,11 +13,7 @@ NO_RECORD = "*There is no record for this table yet.*\n"
 
 
 def filled(page: Path, tables: Mapping[str, Table]) -> str:
-    """Return the text of a hand-written page, with the current table in each block.
-
-    `tables` maps names to tables. A block, from START to END, names its table. Raises InputError if a
-    block has no end or names an unknown table. The message names page and table.
-    """
+    """Return a hand-written page's text, with the current table in each block, which names its table."""
     text = page.read_text(encoding="utf-8")
     complete_blocks = blocks(text)
     started_blocks = re.findall(rf"^{START}(.+?) -->$", text, re.MULTILINE)
@@ -31,9 +27,4 @@ def filled(page: Path, tables: Mapping[str, Table]) -> str:
 
 
 def blocks(text: str) -> list[str]:
-    """Return the names of the tables that have a complete block in a page's text, in the page's order.
-
-    A block begins with the line `<!-- table: NAME -->`. The block is complete if it ends with the line
-    `<!-- end -->`.
-    """
     return [block["name"] for block in BLOCK.finditer(text)]

@@ -67,7 +67,6 @@ class Records:
 
     @property
     def models(self) -> "Records":
-        """The runs with the settings of params.yaml."""
         return self.where(self.runs["changes"].map(len) == 0)
 
     @property
@@ -83,11 +82,9 @@ class Records:
 
     @property
     def name(self) -> str:
-        """Name of the first group: model, and in brackets the differences from params.yaml."""
         return str(self.runs["name"].iloc[0])
 
     def score(self, column: Column) -> MeanSd | None:
-        """Return the mean ± sd over all these runs of a score; None if a run lacks it."""
         return score(means(self.scores, ["group"]).iloc[0], column)
 
     def values(self, column: Column) -> list[float]:
@@ -127,11 +124,7 @@ def read(root: Path, dataset: str) -> Records:
 
 
 def read_folder(path: Path) -> tuple[dict[Path, Record], Record]:
-    """Return the records in a folder as file -> record, and the content of the folder's pairs.json.
-
-    Both are empty if the folder has no record. Raises InputError for a damaged file, and for a record that
-    was made from other pairs.
-    """
+    """Return the records in a folder, file -> record, and its pairs.json; both empty without a record."""
     files = sorted(file for file in path.glob("*.json") if file.name != PAIRS)
     if not files:
         return {}, {}
@@ -213,5 +206,4 @@ def _fits(record: Record, test: Record) -> bool:
 
 
 def plain(value: object) -> str:
-    """Format a value as in YAML."""
     return str(value).lower() if isinstance(value, bool) else str(value)

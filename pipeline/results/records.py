@@ -96,23 +96,15 @@ def name(model: str, changes: Mapping[str, Any], seed: int) -> str:
 
 
 def name_of(record: Mapping[str, Any]) -> str:
-    """Return the file name of a published record."""
     return name(record["model"], record["changes"], record["seed"])
 
 
 def own_name_of(record: Mapping[str, Any]) -> str:
-    """Return the file name of a user's own record: the name of a published record, and then a hash.
-
-    The hash is of the settings. An example is `card-1.0123456789abcdef.json`.
-    """
     return f"{name_of(record).removesuffix('.json')}.{record['settings']}.json"
 
 
 def path(root: Path, run: Run, changes: Tree) -> Path:
-    """Return the path of the user's own record of a run.
-
-    `root` contains data/ and results/own/records/. `changes`: settings that differ from params.yaml.
-    """
+    """Return the path of the user's own record of a run; `root` contains data/ and results/own/records/."""
     fields = {"model": run.model, "changes": changes, "seed": run.seed, "settings": settings(run)}
     return root / OWN / run.dataset / data(root, run.dataset) / own_name_of(fields)
 
@@ -140,11 +132,10 @@ def settings(run: Run) -> str:
 
 
 def write(root: Path, run: Run, changes: Tree, workspace: Path) -> Path | None:
-    """Write the record of a run to the user's own records in `root`, and return its path.
+    """Write a run's record to the user's own records in `root`; None if it has over MOST_PAIRS test pairs.
 
-    Return None without writing if the run has more than MOST_PAIRS test pairs.
-    changes: settings of the run that differ from params.yaml, as full key -> value
-    workspace: folder with the run's data and results
+    `changes`: full key -> value that differs from params.yaml. `workspace`: folder with the run's data and
+    results.
     """
     pairs = _test_pairs(workspace, run.dataset)
     if len(pairs) > MOST_PAIRS:
@@ -216,10 +207,6 @@ def caption_positions(pairs: Sequence[Pair]) -> list[int]:
 
 
 def prepared(root: Path, dataset: str) -> Record:
-    """Return a description of the test pairs in data/pairs of `root`, in the form of a pairs.json.
-
-    The result is cached until the prepared files change.
-    """
     return _prepared(root, dataset, data(root, dataset))
 
 
@@ -229,15 +216,11 @@ def _prepared(root: Path, dataset: str, _: str) -> Record:
 
 
 def identity(described: Record) -> str:
-    """Return a hash of the content of a pairs.json."""
     return sha256(json.dumps(described, sort_keys=True))[:16]
 
 
 def described(pairs: Sequence[Pair]) -> Record:
-    """Return the content of a pairs.json (class PairsFile) for these test pairs.
-
-    `captions` has the first reference of each pair in `caption_positions`: position -> reference.
-    """
+    """Return the pairs.json of these test pairs; `captions` are first references, by `caption_positions`."""
     positions = {pair.pair_id: position for position, pair in enumerate(pairs)}
     members = {name: [positions[pair_id] for pair_id in ids] for name, ids in subsets(pairs).items()}
     overlaps = [pair.viewpoint_iou for pair in pairs]
@@ -266,7 +249,6 @@ def read(path: Path) -> Record:
 
 
 def pairs_path(path: Path) -> Path:
-    """Return the path of the CSV file that belongs to a record's JSON file."""
     return path.with_suffix(".csv")
 
 
@@ -298,10 +280,7 @@ def read_scored_pairs(path: Path) -> DataFrame:
 
 
 def read_pairs_file(path: Path) -> Record:
-    """Return the content of a pairs.json as a dictionary with the keys of PairsFile.
-
-    Raises InputError if the file is damaged, if a subset has an unknown pair, or if a pair has no scene.
-    """
+    """Return a pairs.json as a dictionary with the keys of PairsFile, after checking it."""
     pairs = read_record(path, PairsFile, REMEDY, "ignore")
     if len(pairs.scenes) != len(pairs.pairs):
         raise InputError(f"{path}: {len(pairs.pairs)} pairs have {len(pairs.scenes)} scenes; {REMEDY}")

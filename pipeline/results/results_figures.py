@@ -63,15 +63,11 @@ def _draw_seeds(datasets: Sequence[Sequence[Records]], axes: Axes) -> None:
 
 
 def of_bars(number: int) -> tuple[float, float]:
-    """Return the size of a diagram with `number` horizontal bars, in inches."""
     return WIDE[0], 1.2 + BAR * number
 
 
 def draw_faults(model_faults: Sequence[Faults], axes: Axes) -> None:
-    """Draw a bar per model: false captions of changed pairs, in percent of all captions of these pairs.
-
-    A bar has a segment for each kind of false part (Faults.split).
-    """
+    """Draw a bar per model: percent of false captions of changed pairs, a segment per kind (Faults.split)."""
     left = np.zeros(len(model_faults))
     for part, hue in zip(PARTS, PART_HUES, strict=True):
         shares = np.array([100 * faults.split(part) for faults in model_faults])

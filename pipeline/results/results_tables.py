@@ -35,11 +35,7 @@ COLUMNS: dict[Column, str] = {
 
 
 def tables(datasets: Datasets, params: Params) -> dict[str, Table]:
-    """Return the tables of all datasets' records: name of a table -> table.
-
-    Examples of names are "cameras", "claims", and "scores X" for a dataset X. A table has no rows if
-    there are too few records.
-    """
+    """Return all tables of records by name, such as "claims" or "scores X"; no rows for too few records."""
     order = list(params.model)
     groups = {
         name: sorted(
@@ -103,11 +99,7 @@ def _row(group: Records, columns: Sequence[Column]) -> list[str]:
 
 
 def _sizes(group: Records) -> list[tuple[str, float, str]]:
-    """Return a sort key for a group of runs: the settings in which the group differs from params.yaml.
-
-    Groups are sorted by the names of these settings, and then by the values. Numbers are sorted as
-    numbers. All other values come after the numbers, and are sorted as text.
-    """
+    """Return a key that sorts groups by their changed settings; numbers come before other values."""
     return [
         (key, value, "") if isinstance(value, int | float) else (key, math.inf, str(value))
         for key, value in group.runs["changes"].iloc[0].items()
@@ -154,10 +146,7 @@ def _finding_texts(finding: Finding) -> list[str]:
 
 
 def _metrics(datasets: Mapping[str, Sequence[Records]]) -> Table:
-    """Return a table of how well each metric agrees with the truth of captions.
-
-    Models whose change accuracy is at chance level are left out.
-    """
+    """Return a table of how well each metric agrees with truth, without models at chance level."""
     return agreement_table(
         [
             (name, agreement)

@@ -18,16 +18,11 @@ Z, POWER = NormalDist().inv_cdf(0.975), NormalDist().inv_cdf(0.8)
 
 
 def row(records: Records) -> list[str] | None:
-    """Return a dataset's row in the table of spreads; None if there is no usable model.
+    """Return a dataset's row: usable models, then standard deviations and differences in points.
 
-    A model is usable if it is above chance and has at least LEAST_SEEDS seeds. Deviations and
-    differences are in points. The cells are:
-    - number of usable models
-    - standard deviation over seeds
-    - standard deviation over test pairs
-    - 95th percentile of the difference between two runs of the same model
-    - smallest difference between two models that can be shown with five seeds of each model
-    - number of seeds of each model that are needed to show a difference of two points
+    A model is usable if it is above chance and has at least LEAST_SEEDS seeds; None without one. The numbers:
+    deviation over seeds, over pairs, 95th percentile between two runs of a model, smallest difference with
+    five seeds, and seeds that show a difference of two points.
     """
     usable = [group for group in records.above_chance.groups() if len(group) >= LEAST_SEEDS]
     if not usable:
@@ -40,31 +35,20 @@ def row(records: Records) -> list[str] | None:
 
 
 def pooled(deviations: Sequence[float]) -> float:
-    """Return the root mean square of standard deviations."""
     return math.sqrt(fmean(deviation**2 for deviation in deviations))
 
 
 def over_pairs(run: Records) -> float:
-    """Return the standard deviation of a run's share of true captions over resampled test scenes.
-
-    `run` has the record of this run only. The share is computed over the changed pairs.
-    """
+    """Return the deviation of a single run's share of true, changed over resampled test scenes."""
     (shares,) = resampled([run.evidence().of_scenes()], RESAMPLES, SEED)
     return float(shares[TRUE_CHANGED].std(ddof=1))
 
 
 def seeds_needed(sd: float, difference: float = TARGET_DIFFERENCE) -> int:
-    """Return how many seeds per model are needed to show a `difference` between two models.
-
-    n = 2 (z_0.975 + z_0.8)² sd² / difference², and at least 2. `sd` is the standard deviation over seeds.
-    """
+    """Return n = 2 (z_0.975 + z_0.8)² sd² / difference² seeds per model, and at least 2."""
     return max(2, math.ceil((smallest_difference(sd, 1) / difference) ** 2))
 
 
 def smallest_difference(sd: float, seeds: int) -> float:
-    """Return the smallest difference between two models that a test finds with a probability of 80 %.
-
-    The test is two-sided, at the 5 % level. Each model has `seeds` runs. `sd` is the standard deviation
-    of the score over seeds. The result, in the unit of `sd`, is (z_0.975 + z_0.8) sd sqrt(2 / seeds).
-    """
+    """Return what a two-sided test at 5 % finds in 80 % of cases: (z_0.975 + z_0.8) sd sqrt(2 / seeds)."""
     return (Z + POWER) * sd * math.sqrt(2 / seeds)

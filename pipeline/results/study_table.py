@@ -49,12 +49,9 @@ PAPER = "paper "  # prefix of headings of the papers' columns
 
 
 def tables(root: Path, study: Study, dataset: str, planned: Sequence[Planned], params: Params) -> list[Table]:
-    """Return all tables of a study on a dataset.
+    """Return a study's tables: for each subset, scores and differences between rows; then retrieval.
 
-    For each subset of the test pairs, there is a table of scores, and then a table of differences
-    between rows. Tables of retrieval come last. A table of differences or of retrieval is left out if
-    there is nothing to show. Raises InputError if a row names a published method that data/published
-    lacks, or if runs were scored on different pairs.
+    A table of differences or of retrieval is left out if there is nothing to show.
     """
     title = f"{study.title} ({study.source}) on {dataset}"
     published = check(root, study, dataset)
@@ -78,10 +75,7 @@ def markdown(tables: Sequence[Table]) -> str:
 
 
 def check(root: Path, study: Study, dataset: str) -> dict[str, list[PaperRow]]:
-    """Return row label -> published results of the row's method, on the subsets of the study.
-
-    Raises InputError if a row names a published method that data/published lacks.
-    """
+    """Return row label -> published results of the row's method, on the subsets of the study."""
     dataset = _published_dataset(study, dataset)
     results = paper_results.rows(dataset, root / paper_results.FOLDER)
     comparable = [result for result in results if result.conditions and result.subset in study.subsets]
@@ -97,10 +91,6 @@ def check(root: Path, study: Study, dataset: str) -> dict[str, list[PaperRow]]:
 
 
 def _published_dataset(study: Study, dataset: str) -> str:
-    """Return the dataset whose published scores are shown next to ours.
-
-    It is `dataset` if the study lists it, and otherwise the first dataset that the study lists.
-    """
     return dataset if dataset in study.datasets else study.datasets[0]
 
 
@@ -117,10 +107,7 @@ def _record_notes(root: Path, planned: Sequence[Planned]) -> list[str]:
 
 
 def _score_notes(root: Path, planned: Sequence[Planned]) -> list[str]:
-    """Return the lines on scored pairs, the best constant captions, and rows that repeat few captions.
-
-    Raises InputError if two runs were scored with different tokenisers or references.
-    """
+    """Return lines on scored pairs, the best constant captions, and rows that repeat few captions."""
     metrics = {
         f"{_label(row)}, seed {run.seed}": read_metrics(root / run.folder / "metrics.json")
         for row in planned
@@ -197,11 +184,7 @@ def _row(root: Path, row: Planned) -> list[str]:
 
 
 def _label(planned: Planned) -> str:
-    """Return the text that names a table row, such as "RR = 0.2".
-
-    "RR" is the row's label in the study file. 0.2 is the new value of the setting that the study multiplies
-    by a factor for this row (key `times` of the study file).
-    """
+    """Return a row's label, with the value of a setting that it multiplies (`times`): "RR = 0.2"."""
     keys = [filled(key, planned.row, planned.runs[0].dataset) for key in planned.row.times]
     values = [planned.changes[key] for key in keys if key in planned.changes]
     return " = ".join([planned.row.label, *(f"{value:g}" for value in values)])
@@ -222,10 +205,7 @@ def _mean_scores(root: Path, planned: Sequence[Planned]) -> DataFrame:
 
 
 def _differences(root: Path, dataset: str, subset: str, planned: Sequence[Planned]) -> list[Table]:
-    """Return a list with one table: the scores of each row of a study minus the scores of the row above.
-
-    If one of the two rows has no finished run, this comparison is left out. [] if none is left.
-    """
+    """Return one table, each row's scores minus those of the row above, of finished runs; [] for none."""
     keys = {_label(row): [run.key for run in row.runs] for row in planned}
     evidence = {
         _label(row): _evidence(root, dataset, subset, row) for row in planned if _finished_runs(root, row)
@@ -253,13 +233,7 @@ def _differences(root: Path, dataset: str, subset: str, planned: Sequence[Planne
 
 
 def _compared(subset: str, by_metric: dict[str, Comparison]) -> list[str]:
-    """Return the metrics to compare: shares of true captions, CIDEr-D, and change accuracy or METEOR.
-
-    Captions are judged by the scene or by the references. Shares that are unknown are left out. Over
-    all test pairs, the shares are those of the changed pairs, and the last metric is change accuracy
-    if it is known, else METEOR. In subsets, the last metric is METEOR, because change accuracy is
-    meaningless there.
-    """
+    """Return the metrics to compare. Change accuracy is meaningless in subsets, so METEOR is used there."""
     truth = (TRUE_CHANGED, AGREES_CHANGED) if subset == TOTAL else JUDGED
     second = ACCURACY if subset == TOTAL and ACCURACY in by_metric else METEOR
     return [*(metric for metric in truth if metric in by_metric), CIDER, second]
@@ -279,10 +253,7 @@ def _evidence(root: Path, dataset: str, subset: str, row: Planned) -> Evidence:
 def _retrieval(
     root: Path, title: str, planned: Sequence[Planned], published: Mapping[str, PublishedRetrieval]
 ) -> list[Table]:
-    """Return a table for each direction of retrieval; [] if no model with retrieval is finished.
-
-    `published` maps names of methods to their results in papers.
-    """
+    """Return a table for each direction of retrieval; [] if no model with retrieval is finished."""
     figures_of_rows: list[tuple[Planned, list[Figures]]] = []
     for row in planned:
         runs = [run for run in _finished_runs(root, row) if run.recipe.entry.retrieves]

@@ -33,9 +33,9 @@ Scores = dict[str, np.ndarray]
 def scores(captions: EditedCaptions, timeout: float, with_spice: bool) -> tuple[Scores, str | None]:
     """Return the scores of all installed metrics, and the reason why SPICE is missing, or None.
 
-    A run of Java may take `timeout` seconds. CIDEr-D takes its document frequencies from the references of
-    all scored captions. BLEU is that of a single caption. Truth is left out if the pairs have no scenes, and
-    change accuracy if it is not known which pairs have a change.
+    A run of Java may take `timeout` seconds. Document frequencies are those of all scored captions'
+    references. BLEU is that of a single caption. Truth needs scenes, and change accuracy needs to know which
+    pairs have a change.
     """
     texts = {key: scored.caption for key, scored in captions.scored.items()}
     sentences = dict.fromkeys(chain(texts.values(), *(each.references for each in captions.scored.values())))

@@ -61,11 +61,10 @@ class EditedCaptions:
 
 
 def of_pairs(pairs: Sequence[Pair], scenes: int, against: Against) -> EditedCaptions:
-    """Edit captions of the pairs of at most `scenes` scenes, which are drawn with a fixed seed.
+    """Edit captions of at most `scenes` scenes, by the grammar of coloured solids or word by word.
 
-    Captions of coloured solids are edited by their grammar, other captions word by word (text_edits.py).
-    `against` says which references the captions are scored against: the pair's other references, or the
-    right caption itself. Raises InputError if no caption can be edited.
+    `against` says which references the captions are scored against: the pair's others, or the right caption
+    itself.
     """
     names = [*dict.fromkeys(pair.scene_id for pair in pairs)]
     drawn = {*random.Random(SEED).sample(names, min(scenes, len(names)))}

@@ -10,7 +10,6 @@ ROW, COLUMN, MARGIN = 0.22, 0.62, 2.6  # inches
 
 
 def size(matrix: Matrix) -> tuple[float, float]:
-    """Return the size of the figure in inches."""
     return MARGIN + COLUMN * len(matrix.metrics), 1.3 + ROW * len(matrix.rows)
 
 

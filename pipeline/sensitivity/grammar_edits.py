@@ -105,17 +105,14 @@ class Said:
 
     @property
     def phrase(self) -> str:
-        """The noun phrase of the subject, without its place: "the small red ball"."""
         return " ".join(filter(None, ("the", self.size, self.color, self.material, self.shape)))
 
     @property
     def subject(self) -> str:
-        """The noun phrase of the subject with its place."""
         return f"{self.phrase} that is {self.relation} {self.landmark}" if self.relation else self.phrase
 
     @property
     def text(self) -> str:
-        """The caption."""
         return " ".join(filter(None, (self.subject, self.verb, self.value)))
 
 
@@ -184,7 +181,6 @@ def attribute_edit(name: str) -> Edit:
 
 
 def missed(source: EditSource, said: Said) -> Iterator[str]:
-    """Say that nothing changed."""
     yield from source.shuffled(words.NO_CHANGE)
 
 
@@ -250,7 +246,6 @@ def exchanged_images(source: EditSource, said: Said) -> Iterator[str]:
 
 
 def cut_off(source: EditSource, said: Said) -> Iterator[str]:
-    """End before the verb, as a caption that a limit of words cuts off."""
     yield said.subject
 
 
@@ -264,7 +259,6 @@ def second_change(source: EditSource, said: Said) -> Iterator[str]:
 
 
 def from_elsewhere(source: EditSource, said: Said) -> Iterator[str]:
-    """Take a caption of another pair with the same kind of change."""
     yield from source.shuffled(source.elsewhere[:50])
 
 
@@ -283,7 +277,6 @@ def not_denied(source: EditSource, said: Said) -> Iterator[str]:
 
 
 def same(source: EditSource, said: Said) -> Iterator[str]:
-    """Change nothing."""
     yield source.caption
 
 
@@ -325,27 +318,22 @@ def word_order(source: EditSource, said: Said) -> Iterator[str]:
 
 
 def written(source: EditSource, said: Said) -> Iterator[str]:
-    """Begin with a capital letter and end with a full stop."""
     yield f"{source.caption[:1].upper()}{source.caption[1:]}."
 
 
 def introduced(source: EditSource, said: Said) -> Iterator[str]:
-    """Put an introduction before the caption, as language models do."""
     yield INTRODUCTION.format(source.caption)
 
 
 def nothing_else(source: EditSource, said: Said) -> Iterator[str]:
-    """Add the true sentence that nothing else has changed."""
     yield NOTHING_ELSE.format(source.caption)
 
 
 def another_reference(source: EditSource, said: Said) -> Iterator[str]:
-    """Take another reference of the pair."""
     yield from source.others[:1]
 
 
 def other_sentence(source: EditSource, said: Said) -> Iterator[str]:
-    """Say that nothing changed in a form that the grammar lacks."""
     yield from source.shuffled(PARAPHRASES[NO_CHANGE])
 
 
@@ -389,7 +377,6 @@ def _objects(pair: Pair) -> Sequence[Placed]:
 
 
 def _value(name: str, word: str) -> str | None:
-    """Return the value that a word names: "sphere" for "ball"; None for "thing", which names none."""
     return MEANINGS[name].get(word)
 
 

@@ -34,7 +34,6 @@ class Interval(BaseModel):
 
     @property
     def printed(self) -> str:
-        """The number with its interval, such as .93 (.92 to .94)."""
         return f"{short(self.value)} ({short(self.low)} to {short(self.high)})"
 
 
@@ -137,10 +136,7 @@ def _rows(
 
 
 def _cell(sums: np.ndarray) -> Cell:
-    """Return the numbers of an edit and a metric.
-
-    sums: of edited scores, right scores, falls and cases, (1 + RESAMPLES, 4); the first row is no resample
-    """
+    """Return an edit's numbers: sums of edited and right scores, falls and cases, (1 + RESAMPLES, 4)."""
     edited, right, falls, cases = sums.T
     below = _interval(falls, cases)
     assert below is not None  # the first row has cases
@@ -195,7 +191,6 @@ def kinds_table(matrix: Matrix, metric: str) -> Table:
 
 
 def sentences(matrix: Matrix) -> list[str]:
-    """Return a sentence for each metric: which mistakes it does not see, and what it takes for a mistake."""
     return [_sentence(matrix, metric) for metric in matrix.metrics]
 
 

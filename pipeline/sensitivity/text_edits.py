@@ -96,10 +96,7 @@ Make = Callable[[str, Sequence[str], str], str | None]
 
 
 def replaced(table: Mapping[str, str]) -> Make:
-    """Return the function that replaces the first word or words of a caption that are a key of `table`.
-
-    Of keys that begin at the same word, the longest one is replaced. A replaced word keeps a capital letter.
-    """
+    """Return the function that replaces a caption's first key of `table`, the longest one at its place."""
     keys = "|".join(re.escape(key) for key in sorted(table, key=len, reverse=True))
     pattern = re.compile(rf"\b(?:{keys})\b", re.IGNORECASE)
 
@@ -115,7 +112,6 @@ def replaced(table: Mapping[str, str]) -> Make:
 
 
 def same(caption: str, captions: Sequence[str], elsewhere: str) -> str | None:
-    """Return the caption, if it has a word."""
     return caption if has_word([caption]) else None
 
 
@@ -127,12 +123,10 @@ def written(caption: str, captions: Sequence[str], elsewhere: str) -> str | None
 
 
 def another_reference(caption: str, captions: Sequence[str], elsewhere: str) -> str | None:
-    """Return another reference of the pair."""
     return next((text for text in captions if text != caption), None)
 
 
 def from_elsewhere(caption: str, captions: Sequence[str], elsewhere: str) -> str | None:
-    """Return a caption of another pair, unless it is one of this pair, too."""
     return None if elsewhere in captions else elsewhere
 
 

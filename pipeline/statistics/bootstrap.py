@@ -19,11 +19,7 @@ AT_ONCE = 2**21  # drawn pairs per block: 16 MiB
 
 
 def scores(models: Sequence[Evidence], counts: Array) -> list[dict[str, Array]]:
-    """Return a dictionary for each model: metric -> scores of the resamples, (resamples,).
-
-    A score is the mean over the model's seeds. `counts`, (resamples, pairs), is the number of times that each
-    resample contains each pair.
-    """
+    """Return each model's metrics, means over seeds, on resamples with `counts`, (resamples, pairs)."""
     numbers = [numbers for model in models for numbers in model.numbers.values()]
     columns = [np.moveaxis(of_metric, 1, 0).reshape(counts.shape[1], -1) for of_metric in numbers]
     # one wide matrix product is several times as fast as many narrow ones
@@ -39,11 +35,7 @@ def scores(models: Sequence[Evidence], counts: Array) -> list[dict[str, Array]]:
 
 
 def resampled(models: Sequence[Evidence], resamples: int, seed: int) -> list[dict[str, Array]]:
-    """Return the models' scores on random resamples of the test pairs.
-
-    The result has a dictionary for each model: metric -> scores, (resamples,). `resamples` is the
-    number of resamples. All models get the same resamples.
-    """
+    """Return each model's metrics, (resamples,), on the same random resamples of the test pairs."""
     blocks = [scores(models, counts) for counts in draws(len(models[0].pair_ids), resamples, seed)]
     return [
         {metric: np.concatenate([block[metric] for block in of_model]) for metric in of_model[0]}
@@ -52,11 +44,7 @@ def resampled(models: Sequence[Evidence], resamples: int, seed: int) -> list[dic
 
 
 def draws(pairs: int, resamples: int, seed: int) -> Iterator[Array]:
-    """Draw `resamples` resamples of the pairs, with replacement. Yield them in blocks, as arrays.
-
-    An array has a row for each resample and a column for each pair. A value is the number of times that
-    the pair was drawn.
-    """
+    """Draw resamples of the pairs, with replacement; yield blocks of numbers of draws, (block, pairs)."""
     random = np.random.default_rng(seed)
     rows = max(1, AT_ONCE // pairs)
     for first in range(0, resamples, rows):
@@ -77,15 +65,11 @@ class Share:
 
     @property
     def interval(self) -> str:
-        """Bounds of the interval in percent."""
         return f"({100 * self.low:.0f} to {100 * self.high:.0f})"
 
 
 def share(values: Sequence[bool], scenes: Sequence[str]) -> Share:
-    """Return the share of True among the captions' `values`, with its interval.
-
-    `scenes` has the scene id of each caption. Whole scenes, with all their captions, are resampled.
-    """
+    """Return the share of True in `values`, with an interval over resampled whole scenes."""
     numbers = {scene: number for number, scene in enumerate(dict.fromkeys(scenes))}
     scene_numbers = [numbers[scene] for scene in scenes]
     sums = np.bincount(scene_numbers, weights=np.array(values, dtype=float))
@@ -106,7 +90,7 @@ def ranks(values: np.ndarray) -> np.ndarray:
 def area_under_roc(values: np.ndarray, positive: np.ndarray) -> float | None:
     """Return how often a positive item has a higher value than a negative one; a tie counts half.
 
-    This is the area under the ROC curve. None if all items are positive, or all are negative.
+    None if all items are positive, or all are negative.
     """
     positives, negatives = int(positive.sum()), int((~positive).sum())
     if not positives or not negatives:

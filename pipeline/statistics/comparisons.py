@@ -38,7 +38,6 @@ class Comparison:
 
     @property
     def printed(self) -> str:
-        """100 times the difference, with its interval in brackets."""
         return f"{signed(self.difference)} [{signed(self.low)}, {signed(self.high)}]"
 
     def sentence(self, a_name: str, b_name: str) -> str:
@@ -55,13 +54,6 @@ class Comparison:
 
 
 def compare(a: Evidence, b: Evidence, resamples: int = RESAMPLES, seed: int = SEED) -> dict[str, Comparison]:
-    """Compare two models by a paired bootstrap. Return metric -> comparison, for metrics that both have.
-
-    Whole scenes are resampled, and both models get the same scenes. A model's score is the mean over its
-    seeds, which are not resampled, so the interval does not cover the variation over training runs. CIDEr-D
-    keeps the document frequencies of all test pairs. Raises InputError if the models' pairs, references,
-    tokenisers or readers differ.
-    """
     return compare_all({"a": a, "b": b}, resamples, seed)["a", "b"]
 
 
@@ -71,11 +63,11 @@ def compare_all(
     seed: int = SEED,
     between: Sequence[tuple[str, str]] | None = None,
 ) -> dict[tuple[str, str], dict[str, Comparison]]:
-    """Compare every two models, or only those named in `between`, by a paired bootstrap.
+    """Compare all models, or those in `between`, by a paired bootstrap: (name, name) -> metric -> result.
 
-    Return (name, name) -> metric -> comparison. If there are several comparisons, the p values of each
-    metric are corrected by Holm's method. The intervals are not corrected. A difference is significant
-    if the corrected p is below 0.05, the interval excludes 0, and the difference does not print as 0.0.
+    Scenes are resampled, seeds are not. p values of a metric are corrected by Holm's method, intervals are
+    not. A difference is significant if the corrected p is below 0.05, the interval excludes 0, and the
+    difference does not print as 0.0.
     """
     if len(models) < 2:
         return {}
@@ -104,11 +96,10 @@ def compare_all(
 
 
 def _comparison(metric: str, pairs: int, observed: Array, differences: Array) -> Comparison:
-    """Return the comparison of two models by a metric.
+    """Return the comparison of two models over `pairs` pairs (or scenes) that have the metric.
 
-    pairs: number of pairs (or of scenes) that have the metric
-    observed: the difference of the scores over all pairs, (1,)
-    differences: the difference of each resample, (resamples,); NaN if none of its pairs has the metric
+    observed: the difference of the scores over all pairs, (1,); differences: of each resample, (resamples,),
+        or NaN
     """
     drawn = np.round(differences[np.isfinite(differences)], DIGITS)
     if not len(drawn):
@@ -126,10 +117,7 @@ def _comparison(metric: str, pairs: int, observed: Array, differences: Array) ->
 def _corrected(
     comparisons: dict[tuple[str, str], dict[str, Comparison]],
 ) -> dict[tuple[str, str], dict[str, Comparison]]:
-    """Correct the p values of `comparisons` in place by Holm's method (1979), and return `comparisons`.
-
-    All comparisons by the same metric are corrected together. `significant` is updated, too.
-    """
+    """Correct p values and `significant` in place, for each metric, by Holm's method (1979)."""
     for metric in dict.fromkeys(metric for by_metric in comparisons.values() for metric in by_metric):
         of_metric = [by_metric for by_metric in comparisons.values() if metric in by_metric]
         least_p = 0.0
@@ -144,10 +132,8 @@ def _corrected(
 
 
 def signed(difference: float) -> str:
-    """Format 100 times a difference with its sign (− for minus); 0.0 has no sign."""
     return f"{100 * difference:+.1f}".replace("-", "−").replace("+0.0", "0.0").replace("−0.0", "0.0")
 
 
 def p_value(p: float) -> str:
-    """Format p for sentences and tables, as "p = 0.012"; a value below 0.001 gives "p < 0.001"."""
     return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"

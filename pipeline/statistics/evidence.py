@@ -20,20 +20,13 @@ MILLION = 1e6
 
 
 def bleu_4(sums: Array) -> Array:
-    """Return BLEU-4, (...), from sums, (..., 10).
-
-    The 10 sums are matched n-grams (4), all n-grams (4), and the words of captions and of references.
-    """
+    """Return BLEU-4 from sums, (..., 10): matched n-grams (4), n-grams (4), words and reference words."""
     rows = sums.reshape(-1, sums.shape[-1])
     return np.array([bleu(counts)[3] for counts in rows]).reshape(sums.shape[:-1])
 
 
 def mean(sums: Array) -> Array:
-    """Return the means, (...), of values whose sums and numbers are in `sums`, (..., 2).
-
-    `sums[..., 0]` is the sum of the values, in millionths, and `sums[..., 1]` is their number. The mean
-    of no values is NaN.
-    """
+    """Return the means of sums in millionths and numbers of values: (..., 2) -> (...); NaN of no values."""
     means = np.full(sums.shape[:-1], np.nan)
     return np.divide(sums[..., 0], sums[..., 1], means, where=sums[..., 1] > 0) / MILLION
 
@@ -42,7 +35,6 @@ NOT_MEANS: dict[str, Callable[[Array], Array]] = {named.BLEU_4: bleu_4, named.ME
 
 
 def summed(metric: str) -> Callable[[Array], Array]:
-    """Return the function from sums (..., numbers) to the metric (...,), a fraction; NaN for no pair."""
     return NOT_MEANS.get(metric, mean)
 
 
@@ -63,19 +55,14 @@ class Evidence:
 
     @property
     def seeds(self) -> int:
-        """Number of seeds."""
         return len(next(iter(self.numbers.values())))
 
     @property
     def scenes(self) -> int:
-        """Number of different scenes."""
         return len(set(self.scene_ids or self.pair_ids))
 
     def of_scenes(self) -> "Evidence":
-        """Return evidence with one item per scene: the sums over the pairs of the scene.
-
-        The scenes are in the order of their first pairs.
-        """
+        """Return evidence with one item per scene: the sums over its pairs, in order of first pairs."""
         rows = {scene: row for row, scene in enumerate(dict.fromkeys(self.scene_ids))}
         if len(rows) in (0, len(self.pair_ids)):
             return self
@@ -111,11 +98,10 @@ class Evidence:
 def alike(
     models: Mapping[str, Evidence], between: Iterable[tuple[str, str]] | None = None
 ) -> dict[str, Evidence]:
-    """Return the evidence of all models with the pairs in one order: the order of the first model.
+    """Return the evidence of all models with the pairs in the order of the first model.
 
-    Raises InputError if two models have other pairs, or if two models of `between` (default: any two) were
-    scored under other conditions: tokeniser, references, or reader of captions. The message names the two
-    models and the difference. It is also raised if the conditions of a model are unknown.
+    Raises InputError for other pairs, or if two models of `between` (default: any two) were scored under
+    other or unknown conditions: tokeniser, references, or reader of captions.
     """
     first = next(iter(models), None)
     if first is None:
@@ -155,10 +141,7 @@ def _same_conditions(a_name: str, a: Evidence, b_name: str, b: Evidence) -> None
 
 
 def same_pairs(ids_a: Sequence[str], ids_b: Sequence[str], tables: str) -> None:
-    """Raise InputError unless two tables of scores have the same pair ids, in any order.
-
-    `tables` names both tables at the beginning of the message.
-    """
+    """Raise InputError, which begins with `tables`, unless two tables have the same pair ids in any order."""
     known_a, known_b = set(ids_a), set(ids_b)
     in_one = [pair_id for pair_id in (*ids_a, *ids_b) if (pair_id in known_a) != (pair_id in known_b)]
     if in_one:
@@ -170,11 +153,7 @@ def same_pairs(ids_a: Sequence[str], ids_b: Sequence[str], tables: str) -> None:
 
 
 def millionths(values: Sequence[float | None] | Sequence[float]) -> Array:
-    """Return an array, (pairs, 2), with one row for each value.
-
-    The row of a number is [the number in millionths, 1]. The row of None is [0, 0]. Millionths are
-    rounded to whole numbers. This loses nothing, because the values in files have 6 decimals.
-    """
+    """Return [the number in whole millionths, 1] for each value, [0, 0] for None: (pairs, 2)."""
     return np.array(
         [(0.0, 0.0) if value is None else (float(np.rint(value * MILLION)), 1.0) for value in values]
     )

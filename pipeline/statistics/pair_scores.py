@@ -31,11 +31,6 @@ class _Bleu(BaseModel):
 
     @property
     def counts(self) -> list[int]:
-        """The 10 counts of a caption for BLEU-4; `bleu_4` computes the score from their sums over pairs.
-
-        The counts are: matched n-grams of 1 to 4 words (4), all n-grams of 1 to 4 words (4), the words of
-        the caption, and the words of the reference closest in length.
-        """
         return [*self.matches, *self.guesses, self.length, self.reference_length]
 
 
@@ -94,20 +89,11 @@ VALUES: dict[str, Callable[[ScoredPair], Any]] = {
 
 
 def read(paths: Sequence[Path]) -> Evidence:
-    """Read the scores of a model from the pairs.jsonl of each of its seeds, and return them as an Evidence.
-
-    Raises InputError if the files have different pairs, and in the cases in which `read_pairs` raises it.
-    """
     return evidence({str(path): read_pairs(path) for path in paths})
 
 
 def evidence(runs: Mapping[str, Sequence[ScoredPair]]) -> Evidence:
-    """Combine the scored pairs of all seeds of a model into one Evidence.
-
-    `runs` has an entry per seed: a name, which error messages use, and the seed's scored pairs. Metrics
-    that a seed lacks are left out. Raises InputError if the seeds have different pairs, or were scored
-    under different conditions.
-    """
+    """Combine all seeds (name for messages -> scored pairs) into one Evidence of the common metrics."""
     seeds = alike({name: _of_seed(run) for name, run in runs.items()})
     first = next(iter(seeds.values()))
     numbers = [seed.numbers for seed in seeds.values()]
@@ -143,11 +129,7 @@ def read_pairs(path: Path) -> list[ScoredPair]:
 
 
 def _numbers(run: Sequence[ScoredPair]) -> dict[str, Array]:
-    """Return the numbers from which each metric is computed, for the pairs of one run.
-
-    The result is a dictionary: metric -> array (pairs, numbers per pair). A metric is left out if no
-    pair has a value of it.
-    """
+    """Return metric -> (pairs, numbers per pair), for the metrics that a pair of the run has."""
     numbers = {}
     for metric, value in VALUES.items():
         values = [value(pair) for pair in run]

@@ -35,10 +35,7 @@ class Task(Protocol):
     def folder(self) -> Path: ...
 
     def begin(self, running: Collection["Task"]) -> str | None:
-        """Make the task's folder, and return the command of its job.
-
-        Return None if this task must wait for a task in `running`.
-        """
+        """Make the task's folder and return its job's command; None: it must wait for a task in `running`."""
 
     def finish(self) -> None:
         """Store the results of the job, which ended without error, and remove the task's folder."""
@@ -65,11 +62,7 @@ class Executor(Protocol):
     def end(self, folder: Path) -> None: ...
 
     def leave(self, folders: Iterable[Path]) -> str:
-        """End the jobs in `folders`, or let them continue, when the watching process is interrupted or fails.
-
-        Return a message to print. Jobs on this machine are ended (class Local). Jobs on a cluster continue
-        (class Slurm).
-        """
+        """End the jobs in `folders` (Local), or let them continue (Slurm), and return a message to print."""
 
 
 class Local:
@@ -125,7 +118,6 @@ def _process(folder: Path) -> psutil.Process | None:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of a job, in which `python` is the interpreter of this process."""
     return os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"}
 
 
@@ -143,10 +135,7 @@ class Queue:
         self.failed: list[str] = []
 
     def run(self) -> list[str]:
-        """Run all tasks. Return a line for each task that failed.
-
-        If this process is interrupted, jobs on this machine end, and jobs on a cluster continue.
-        """
+        """Run all tasks; return a line for each that failed. An interrupt ends only jobs on this machine."""
         try:
             while self.turn():
                 time.sleep(POLL)
@@ -157,11 +146,9 @@ class Queue:
         return self.failed
 
     def turn(self) -> bool:
-        """Check all jobs once. Return True if a task is still waiting or running.
+        """Check all jobs once, collect and start what is due; return True if a task still waits or runs.
 
-        If the job of a task has ended, its results are collected, or the task is recorded as failed. Waiting
-        tasks are then started if the place allows more jobs. If the state of the jobs is unknown, do nothing
-        and return True.
+        If the state of the jobs is unknown, do nothing and return True.
         """
         active = self.place.active([*self.waiting, *self.running])
         if active is None:

@@ -44,11 +44,7 @@ class RunTask:
         return command(self.run, self.base.prepared, self.commits)
 
     def is_pretraining(self) -> bool:
-        """Return True if the run's pre-training is not finished yet.
-
-        The pre-training is finished if the dvc.lock of the run's workspace contains the stage of
-        pre-training. The result is meaningless for a run without pre-training.
-        """
+        """Return True until the workspace's dvc.lock has the stage of the run's pre-training."""
         lock = self.folder / LOCK
         text = lock.read_text(encoding="utf-8") if lock.is_file() else ""
         return f"\n  {_stage_name(PHASE, self.run)}:" not in text
@@ -59,12 +55,10 @@ class RunTask:
 
 
 def command(run: Run, prepared: Collection[str], commits: bool) -> str:
-    """Return the shell command of a run.
+    """Return the shell command of a run, which first checks out what the stages `prepared` wrote.
 
-    prepared: names of the DVC stages that prepare the data; their outputs are first checked out
-    commits: put the run's outputs into DVC's cache
-
-    The output of pre-training always goes into the cache, because runs share it.
+    If `commits`, the run's outputs go into DVC's cache. The output of pre-training always does: runs share
+    it.
     """
     pretraining = [PHASE] * bool(run.recipe.adapt)
     shared_stages = [SETTINGS, *(_stage_name(stage, run) for stage in ("recipe", *pretraining))]

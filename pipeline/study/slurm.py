@@ -62,7 +62,6 @@ class Cluster(Strict):
 
 
 def read(path: Path = FILE) -> Cluster:
-    """Read a cluster's settings. Raises InputError if a key is wrong. The message names the key."""
     return checked(Cluster, read_yaml(path, REMEDY), str(path), "correct it")
 
 

@@ -66,7 +66,6 @@ class Study(Strict):
 
 
 def names(folder: Path = FOLDER) -> list[str]:
-    """Return the names of the studies in the folder. The file of cluster settings is not a study."""
     return sorted(path.stem for path in folder.glob("*.yaml") if path.name != CLUSTER.name)
 
 
@@ -88,15 +87,10 @@ PARTS = ("loss", "train", "reinforce", "decode")
 
 
 def overlay(tree: Tree, row: StudyRow, dataset: str, location: str) -> Tree:
-    """Return the content of params.yaml, changed for one row of a study and one dataset.
+    """Return the content of params.yaml with only this dataset and the row's model, and the row's changes.
 
-    tree: the current content of params.yaml
-    row: row of the study; its changes are applied
-    dataset: name of the dataset
-    location: the text with which an error message begins
-
-    The result names only `dataset` as dataset and only the row's model as model. Raises InputError for an
-    invalid value, and for a key that is unknown, that studies may not set, or that has no effect.
+    A key that is unknown, that studies may not set, or that has no effect is an InputError, which begins with
+    `location`.
     """
     changed = deepcopy(tree) | {"datasets": [dataset], "models": [row.model], "stages": {}}
     if dataset in (rendered := changed.get("tabletop", {})).get("viewpoint", {}):
@@ -136,10 +130,9 @@ def _in_layers(key: str, model: str) -> str:
 
 
 def changes(tree: Tree, row: StudyRow, dataset: str) -> Tree:
-    """Return the settings that a row of a study changes: full key in params.yaml -> new value.
+    """Return what a row changes, by `set` (values) or `times` (factors): full key -> new value.
 
-    `set` of the row gives new values. `times` gives factors for the current values. A key is left out
-    if its new value is already in effect. Raises ValueError that lists all wrong keys.
+    A key is left out if its new value is already in effect. Raises ValueError that lists all wrong keys.
     """
     changed = {filled(key, row, dataset): value for key, value in row.set.items()}
     factors = {filled(key, row, dataset): factor for key, factor in row.times.items()}
@@ -194,10 +187,6 @@ def _same(value: Any, other: Any) -> bool:
 
 
 def filled(key: str, row: StudyRow, dataset: str) -> str:
-    """Return `key` with `{dataset}` and `{model}` replaced by `dataset` and the row's model.
-
-    `key` is a key of params.yaml, as a row of a study has it in `set` or `times`.
-    """
     return key.replace("{dataset}", dataset).replace("{model}", row.model)
 
 

@@ -45,19 +45,14 @@ class Run:
 
     @property
     def folder(self) -> Path:
-        """Folder in which a study keeps the scores of this run."""
         return FINISHED / self.key
 
     @property
     def scores_folder(self) -> Path:
-        """Folder, relative to the workspace, into which the DVC stage `score` writes the run's scores."""
         return Path("results/runs", self.dataset, self.model, str(self.seed))
 
     def source(self, name: str) -> Path:
-        """Return the path, relative to the run's workspace, of a result file.
-
-        `name` is one of `kept_files(run)`. A workspace is a folder in which DVC executes one run.
-        """
+        """Return the path, relative to the run's workspace, of a file in `kept_files`."""
         if name == RETRIEVAL:
             curves = Path("results/curves", self.dataset, self.model, "pretrain", str(self.seed))
             return curves / Path(name).name
@@ -74,11 +69,7 @@ class Planned:
 
 
 def plan(root: Path, name: str, study: Study, dataset: str, seeds: Sequence[int]) -> list[Planned]:
-    """Return the runs of every row of a study, for the code and data of the repository at `root`.
-
-    `name` is the name of the study's file, for messages. Raises InputError if a row has wrong settings,
-    or if the dataset is not prepared.
-    """
+    """Return the runs of every row of the study `name`, for the repository's code and prepared data."""
     tree = read_tree(root / "params.yaml")
     Params.model_validate(tree).of(dataset)
     resolved = _all_resolved(tree, study, dataset, name)
@@ -139,12 +130,11 @@ def _planned(
 
 
 def inputs_of(planned: Iterable[Planned]) -> list[str]:
-    """Return the inputs (kinds of feature stores) that these runs' models need, sorted and distinct."""
     return sorted({run.recipe.input for row in planned for run in row.runs})
 
 
 def _dependencies(root: Path, dataset: str, inputs: Sequence[str]) -> Tree:
-    """Return the dependencies that all runs on a dataset share, as a dictionary.
+    """Return the dependencies that all runs on a dataset share.
 
     They are the commands, the names of parameters and the source files of the stages in STAGES, and the
     hashes of the prepared data.
@@ -163,10 +153,7 @@ def _dependencies(root: Path, dataset: str, inputs: Sequence[str]) -> Tree:
 
 
 def _data(root: Path, dataset: str, inputs: Sequence[str], deps: Sequence[str]) -> dict[str, str]:
-    """Return path -> MD5 from dvc.lock, for the prepared data at or below the paths `deps`.
-
-    Raises InputError if the data is not prepared. `inputs`: kinds of input, "grid" or "pixels".
-    """
+    """Return path -> MD5 from dvc.lock, for the prepared data at or below the paths `deps`."""
     remedy = how_to_prepare(dataset, inputs)
     outputs = _outputs(root, dataset, preparing_stages(dataset, inputs), remedy)
     digests = {
@@ -189,10 +176,7 @@ def _pretraining_data(root: Path, tree: Tree, datasets: Sequence[str]) -> dict[s
 
 
 def _outputs(root: Path, dataset: str, stages: Sequence[str], remedy: str) -> dict[str, str]:
-    """Return path -> MD5 from dvc.lock, for the outputs of the stages that prepare a dataset.
-
-    Raises InputError if a stage has not run. `remedy` is the end of the message: what the user can do.
-    """
+    """Return path -> MD5 from dvc.lock, for the outputs of the stages that prepare a dataset."""
     lock = read_yaml(root / "dvc.lock", remedy) or {}
     outputs: dict[str, str] = {}
     for stage in stages:
@@ -203,11 +187,7 @@ def _outputs(root: Path, dataset: str, stages: Sequence[str], remedy: str) -> di
 
 
 def how_to_prepare(dataset: str, inputs: Sequence[str], pretraining_datasets: Sequence[str] = ()) -> str:
-    """Return a sentence that tells the user how to prepare `dataset` for runs with these inputs.
-
-    inputs: kinds of model input, "grid" (features of a backbone) or "pixels" (images)
-    pretraining_datasets: names of further datasets to prepare, for pre-training
-    """
+    """Return a sentence that says how to prepare `dataset` for runs with these inputs."""
     stages = [*preparing_stages(dataset, inputs)[1:], *pretraining_stages(pretraining_datasets)]
     return (
         f"name {dataset} in `datasets` of params.yaml, and {' and '.join(inputs)} in stages.extract, and run "
@@ -216,36 +196,25 @@ def how_to_prepare(dataset: str, inputs: Sequence[str], pretraining_datasets: Se
 
 
 def preparing_stages(dataset: str, inputs: Sequence[str]) -> list[str]:
-    """Return the names of the DVC stages that prepare a dataset for runs with these inputs.
-
-    `inputs` are kinds of model input: "grid" (features of a backbone) or "pixels" (images). Each kind
-    has its own stage, such as "extract@tabletop-grid".
-    """
+    """Return the stages that prepare a dataset, such as "extract@tabletop-grid", one for each input."""
     stages = [f"prepare@{dataset}", f"vocab@{dataset}"]
     return stages + [f"extract@{dataset}-{name}" for name in inputs]
 
 
 def pretraining_stages(datasets: Sequence[str]) -> list[str]:
-    """Return the names of the stages that prepare these datasets for pre-training (CUB, NABirds)."""
     return [f"{stage}_pretraining@{name}" for name in datasets for stage in ("prepare", "extract")]
 
 
 def finished(root: Path, run: Run) -> bool:
-    """Return True if the run's folder has all result files that `kept_files` names."""
     return all((root / run.folder / name).is_file() for name in kept_files(run))
 
 
 def kept_files(run: Run) -> list[str]:
-    """Return the names of the result files that a study keeps of a finished run."""
     return [*RESULT_FILES, RETRIEVAL] if run.recipe.entry.retrieves else [*RESULT_FILES]
 
 
 def distinct_runs(planned: Sequence[Planned]) -> list[tuple[Planned, Run]]:
-    """Return each distinct run once, with the first row of the study's table that needs the run.
-
-    Runs of several rows are equal if they have equal keys. The runs with the first seed, of all rows,
-    come before the runs with other seeds.
-    """
+    """Return each run once, with the first row that needs it; runs with the first seed come first."""
     by_key: dict[str, tuple[Planned, Run]] = {}
     for index in range(max((len(row.runs) for row in planned), default=0)):
         for row in planned:

@@ -72,11 +72,7 @@ class Base:
 
 @contextmanager
 def opened(root: Path, dataset: str, inputs: Sequence[str]) -> Iterator[Base]:
-    """Yield the Base of a dataset: the folder from which the workspaces of its runs are copied.
-
-    `inputs`: kinds of input (`grid`, `pixels`) of the runs' models. Raises InputError if another study runs,
-    or if the data are not up to date.
-    """
+    """Yield the Base of a dataset, from which its runs' workspaces are copied, while no other study runs."""
     with output_lock(root.resolve() / FOLDER):
         tree = read_tree(root / PARAMS) | {"datasets": [dataset]}
         stages = tree.get("stages", {})
@@ -96,16 +92,11 @@ def opened(root: Path, dataset: str, inputs: Sequence[str]) -> Iterator[Base]:
 
 
 def workspaces(runs: Iterable[Run], root: Path) -> list[Path]:
-    """Return the paths of these runs' workspaces, which may not exist."""
     return [root.resolve() / FOLDER / RUNS / run.key for run in runs]
 
 
 def link_named(root: Path, folder: Path, tree: Tree, dataset: str) -> None:
-    """Make links in `folder` to files, and to a folder of weights, in the repository that settings name.
-
-    `tree` has the contents of params.yaml. Files with absolute paths get no link. Raises InputError if
-    a relative path leads out of the repository.
-    """
+    """Make links in `folder` to files and weights in the repository that settings name by relative paths."""
     weights = tree.get("train", {}).get("fine_tune")
     if weights is not None and not Path(weights).is_absolute():
         _link_within(root, folder, named_files.FINE_TUNE, weights)

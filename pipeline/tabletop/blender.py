@@ -60,10 +60,7 @@ def check(assets: str | None) -> None:
 def draw(
     assets: str | None, objects: tuple[SceneObject, ...], view: View, width: int, height: int
 ) -> np.ndarray:
-    """Return the image of the objects, as the camera of `view` sees them: (height, width, 3) uint8.
-
-    The process of Blender starts with the first image. Raises InputError if it fails.
-    """
+    """Return Blender's image, (height, width, 3) uint8; the first call starts the process."""
     check_once(assets)
     return process(str(assets)).draw(job(objects, view, width, height))
 

@@ -42,8 +42,7 @@ SPLITS = {"train": 0.8, "val": 0.1, "test": 0.1}
 def render(settings: Tabletop, root: Path, processes: int) -> None:
     """Render the dataset and replace the folder `root` with it. Equal settings give equal bytes.
 
-    Raises InputError if the settings leave no room for a scene, if a worker process is killed, or if the disk
-    cannot be written. Finished scenes are kept for the next run.
+    After an error, finished scenes are kept for the next run.
     """
     CONTENTS.check(root)
     if "blender" in settings.looks:
@@ -119,10 +118,7 @@ def _render_scene(settings: Tabletop, work: Path, number: int) -> None:
 
 
 def _record(scene: scenes.Scene, rng: np.random.Generator, settings: Tabletop) -> dict[str, Any]:
-    """Return the entry of a scene in scenes.json, with the captions of its two pairs.
-
-    Boxes are x, y, width and height in pixels; a box is null if the changed object is absent.
-    """
+    """Return a scene's entry in scenes.json; boxes are x, y, width, height in pixels, null if absent."""
     look = LOOKS[settings.look_of(scene.number)]
     record = {
         "number": scene.number,
@@ -154,10 +150,7 @@ def _boxes(objects: tuple[scenes.SceneObject, ...], view: scenes.View) -> dict[i
 def _viewpoint_iou(
     scene: scenes.Scene, objects: tuple[scenes.SceneObject, ...], view: scenes.View
 ) -> float | None:
-    """Return the mean IoU of the unchanged objects' boxes in the default view and in `view`.
-
-    The result is None without unchanged objects. `objects` are the objects in `view`.
-    """
+    """Return the mean IoU of unchanged `objects`' boxes in both views; None without such objects."""
     boxes, other_boxes = _boxes(scene.before, scene.default), _boxes(objects, view)
     ious = [_iou(box, other_boxes[number]) for number, box in boxes.items() if number != scene.changed]
     return round(sum(ious) / len(ious), 6) if ious else None
@@ -190,10 +183,7 @@ def _write_tables(settings: Tabletop, work: Path) -> None:
 
 
 def split(types: dict[str, list[int]], seed: int) -> dict[str, list[int]]:
-    """Split the scenes 80/10/10 at random, with the change types nearly equally frequent in each split.
-
-    Return a dictionary: split -> sorted scene numbers. `types`: change type -> scene numbers.
-    """
+    """Split scenes 80/10/10 at random, with change types nearly equally frequent: split -> sorted numbers."""
     rng = np.random.default_rng([seed, 0, 1])  # unlike any scene's seed, which has two numbers
     groups = [list(rng.permutation(numbers)) for numbers in types.values()]
     rng.shuffle(groups)

@@ -71,10 +71,10 @@ def fingerprint(root: Path) -> str:
 
 
 def moved(scenes: Sequence[dict[str, Any]], width: int, height: int) -> tuple[float, float]:
-    """Return the median and the 0.9 quantile of the objects' shifts between default and distractor view.
+    """Return median and 0.9 quantile of objects' shifts between the default and the distractor view.
 
-    A shift is the distance between the centres of an object's boxes in the two views. Its unit is a
-    cell of a GRID x GRID grid over the image, which has `width` x `height` pixels.
+    A shift is the distance between the centres of an object's boxes. Its unit is a cell of a GRID x GRID
+    grid.
     """
     default, distractor = (
         np.array([box for scene in scenes for box in scene["views"][view]["boxes"]])

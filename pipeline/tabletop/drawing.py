@@ -15,10 +15,7 @@ def image(
     view: scenes.View,
     image_effects: Effects,
 ) -> np.ndarray:
-    """Return the image of the objects, as the camera of `view` sees them: (height, width, 3) uint8.
-
-    `scene` is the number of the scene, which decides its look. Raises InputError if Blender fails.
-    """
+    """Return the image of the objects, (height, width, 3) uint8; the number of the scene decides its look."""
     size = settings.width, settings.height
     if settings.look_of(scene) == "blender":
         return retouch(blender.draw(settings.assets, objects, view, *size), image_effects)

@@ -29,11 +29,7 @@ NONE = Effects(1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0, 0)
 
 
 def draw(ranges: Variation | None, images: int, rng: np.random.Generator) -> list[Effects]:
-    """Draw the effects on each image of a scene, uniformly from `ranges`. `images` is the number of images.
-
-    If `ranges` is None, each image has the effects NONE. The images of a scene have the same exposure, white
-    balance and tone curve, like images of one camera.
-    """
+    """Draw each image's effects uniformly from `ranges`; exposure and colours are the same in a scene."""
     if ranges is None:
         return [NONE] * images
 
@@ -58,10 +54,7 @@ def draw(ranges: Variation | None, images: int, rng: np.random.Generator) -> lis
 
 
 def curves(effects: Effects) -> np.ndarray:
-    """Return the tone curves of red, green and blue, (3, LEVELS) uint8.
-
-    Entry i of a curve is the byte for the level i / (LEVELS - 1) of linear light.
-    """
+    """Return the tone curves of red, green and blue, (3, LEVELS) uint8, by the level of linear light."""
     return _bytes_of(np.arange(LEVELS) / (LEVELS - 1), effects)
 
 

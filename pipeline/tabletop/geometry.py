@@ -29,11 +29,9 @@ VERSION = hashlib.sha256(b"".join(file.read_bytes() for file in KERNELS)).hexdig
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compile a function with Numba. Cache the machine code if one of Numba's cache folders is writable.
+    """Compile a function with Numba, and cache it if possible, under a name with the hash of all such files.
 
-    Numba notices only changes of the function's own file. Therefore a hash of all files with compiled
-    functions is part of the function's name in the cache. `_nrt=False` switches off reference counting,
-    which took half of the functions' run time.
+    `_nrt=False` switches off reference counting, which took half of the functions' run time.
     """
     function.__qualname__ += f"_{VERSION}"
     options: dict[str, Any] = {"error_model": "numpy", "forceinline": True, "_nrt": False}
@@ -73,10 +71,9 @@ def _turned(solids, k, ray):
 
 @compiled
 def strike(solids, k, start, ray):
-    """Return the distance along a ray to the solid `k`, and the number of the face that the ray hits.
+    """Return the distance along the ray, a unit direction, to solid `k`, and the face (see `normal_at`).
 
-    The ray begins at `start`, outside the solid. `ray` is its unit direction. No hit: infinite
-    distance. `normal_at` says what the number of a face means.
+    The ray begins at `start`, outside the solid. The distance is infinite if it misses.
     """
     at, radius = minus(start, (solids[k, 1], solids[k, 2], solids[k, 3])), solids[k, 3]
     if solids[k, 0] == CUBE:
@@ -92,11 +89,9 @@ def strike(solids, k, start, ray):
 
 @compiled
 def _strike_cube(half, at, ray):
-    """Return the distance along a ray to a cube, and the axis of the face that the ray hits.
+    """Return the distance along a ray to a cube, infinite if none, and the axis of the face, 0, 1 or 2.
 
-    `half` is half of the cube's side. `at` and `ray` are in the cube's own, rotated coordinates. The
-    axis is 0, 1 or 2, for x, y or z, and is perpendicular to the face. The distance is infinite if the
-    ray misses the cube.
+    `half` is half of the cube's side. `at` and `ray` are in the cube's own, rotated coordinates.
     """
     enter, leave, face = 0.0, np.inf, -1
     for axis in range(3):
@@ -113,10 +108,9 @@ def _strike_cube(half, at, ray):
 
 @compiled
 def _strike_cylinder(radius, at, ray):
-    """Return the distance along a ray to an upright cylinder of height 2 * `radius`, and the face.
+    """Return the distance along a ray to a cylinder of height 2 * `radius`, and the side (0) or end (2).
 
-    `at` is the start of the ray, relative to the cylinder's centre. The face that the ray hits is 0
-    (side) or 2 (end). The distance is infinite if the ray misses the cylinder.
+    `at` is the ray's start relative to the centre. The distance is infinite if it misses.
     """
     a = ray[0] * ray[0] + ray[1] * ray[1]
     if a > 0.0:
@@ -134,14 +128,11 @@ def _strike_cylinder(radius, at, ray):
 
 @compiled
 def _strike_rounded(half, at, ray):
-    """Return the distance along a ray to a cube with rounded edges, and a number for the face.
+    """Return the distance along a ray to a cube with rounded edges, infinite if none, and a face.
 
-    Edges and corners are parts of cylinders and spheres of radius BEVEL * half; `half` is half of the
-    cube's side. First, the ray is intersected with the cube without rounding. If the ray enters that
-    cube far from its edges, the result is this hit and its face. Otherwise the rounded corner next to
-    the point of entry is tested, and the three rounded edges and three flat faces that meet there. The
-    result is then the distance to the nearest hit, and 0, because `normal_at` does not need the face
-    of a rounded cube. No hit: infinite distance.
+    The radius of the edges and corners is BEVEL * half. If the ray enters the cube without rounding far from
+    its edges, this hit is the result. Otherwise the nearest corner, its three edges and its three flat faces
+    are tested, and the face is 0, because `normal_at` does not need it.
     """
     distance, face = _strike_cube(half, at, ray)
     if distance == np.inf:
@@ -187,10 +178,9 @@ def _strike_ball(at, ray, radius):
 
 @compiled
 def normal_at(solids, k, face, point):
-    """Return the outward unit normal of a solid's surface at `point`.
+    """Return the outward unit normal of a solid's surface at `point`; `k` is its row in `solids`.
 
-    `k` is the row of the solid in `solids`. `face` is the face on which the point lies. For a cube,
-    `face` is the axis across the face: 0, 1 or 2 (x, y, z). For a cylinder, it is 0 (side) or 2 (end).
+    For a cube, `face` is the axis across the face: 0, 1 or 2. For a cylinder, it is 0 (side) or 2 (end).
     """
     at, radius = minus(point, (solids[k, 1], solids[k, 2], solids[k, 3])), solids[k, 3]
     if solids[k, 0] == SPHERE:
@@ -215,19 +205,15 @@ def _normal_rounded(half, cosine, sine, at):
 
 @compiled
 def _beyond(coordinate, flat):
-    """Return the distance of `coordinate` to the interval from -`flat` to `flat`; 0 inside.
-
-    The distance has the sign of `coordinate`.
-    """
+    """Return the signed distance of `coordinate` to the interval from -`flat` to `flat`; 0 inside."""
     return math.copysign(max(abs(coordinate) - flat, 0.0), coordinate)
 
 
 @compiled
 def first(solids, near, start, ray):
-    """Return the nearest hit of a ray: the distance, the row in `solids` (or GROUND or SKY), and the face.
+    """Return a ray's nearest hit: distance, row in `solids` (or GROUND or SKY), and face (see `normal_at`).
 
-    The ray begins at `start` and has the unit direction `ray`. A solid k is only tested if bit k of
-    the mask `near` is set. The function `normal_at` says what the number of a face means.
+    `ray` is a unit direction. Only solids whose bit in the mask `near` is set are tested.
     """
     distance, row, face = np.inf, SKY, 0
     if ray[2] < 0.0:
@@ -242,10 +228,7 @@ def first(solids, near, start, ray):
 
 @compiled
 def blocks(solids, k, start, gap):
-    """Return True if the solid with index `k` blocks the line segment from `start` to `start + gap`.
-
-    `start` is outside the solid.
-    """
+    """Return True if solid `k` blocks the line segment from `start`, outside it, to `start + gap`."""
     at, radius = minus(start, (solids[k, 1], solids[k, 2], solids[k, 3])), solids[k, 3]
     if solids[k, 0] == CUBE or solids[k, 0] == ROUNDED:
         return _blocks_cube(radius, _turned(solids, k, at), _turned(solids, k, gap))
@@ -264,9 +247,8 @@ def blocks(solids, k, start, gap):
 def _blocks_cube(half, at, gap):
     """Return True if the segment from `at` to `at + gap` overlaps a cube, by the separating axis test.
 
-    `half` is half of the cube's side. `at` and `gap` are in the cube's own, rotated coordinates. There
-    is an overlap if none of six axes separates the cube from the segment. Three axes are the cube's
-    axes. Each of the other three is perpendicular to the segment and to an edge of the cube.
+    `half` is half of the cube's side; coordinates are the cube's own. Six axes are tested: the cube's three,
+    and those perpendicular to the segment and to one of them.
     """
     x, y, z = gap[0] / 2, gap[1] / 2, gap[2] / 2
     a, b, c = at[0] + x, at[1] + y, at[2] + z

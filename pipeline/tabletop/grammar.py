@@ -16,10 +16,7 @@ REFERENCES = 6  # captions per pair
 
 
 def change_captions(scene: Scene, rng: np.random.Generator, relations: float = 0.5) -> list[str]:
-    """Return REFERENCES different sentences about the change.
-
-    `relations` is the probability of a clause such as "that is behind the blue cube", if one is possible.
-    """
+    """Return REFERENCES different sentences about the change; `relations`: probability of a relation."""
     item, objects, view = _described(scene)
     sentences: dict[str, None] = {}  # a set that keeps its order
     # even a scene with one object has 12 different sentences: its verbs times the names of its shape
@@ -33,10 +30,7 @@ def change_captions(scene: Scene, rng: np.random.Generator, relations: float = 0
 
 
 def is_describable(scene: Scene) -> bool:
-    """Return True if a sentence of the grammar describes the changed object and no other one.
-
-    This is false only if another object has the same attributes and the same relations.
-    """
+    """Return True if a sentence describes only the changed object: by its attributes or its relations."""
     item, objects, view = _described(scene)
     return bool(_distinguishing(item, objects) or _distinguishing_relations(item, objects, view))
 
@@ -55,7 +49,6 @@ def no_change_captions(rng: np.random.Generator) -> list[str]:
 
 
 def _noun_phrase(item: SceneObject, objects: tuple[SceneObject, ...], rng: np.random.Generator) -> str:
-    """Return a phrase "the [size] [color] [material] shape" that fits only this object."""
     return _phrase(item, pick(_distinguishing(item, objects), rng), rng)
 
 
@@ -73,10 +66,7 @@ def _phrase(item: SceneObject, attributes: tuple[bool, ...], rng: np.random.Gene
 
 
 def _distinguishing(item: SceneObject, objects: tuple[SceneObject, ...]) -> list[tuple[bool, ...]]:
-    """Return all sets of attributes that distinguish `item` from the other objects.
-
-    A set is a tuple of booleans: whether size, color, material and shape are in the set.
-    """
+    """Return the sets of attributes that distinguish an object, as booleans in the order of its look."""
     return [
         choice
         for choice in product((False, True), repeat=4)
@@ -112,10 +102,9 @@ def _located(
 def _distinguishing_relations(
     item: SceneObject, objects: tuple[SceneObject, ...], view: View
 ) -> list[tuple[tuple[bool, ...], SceneObject, tuple[str, ...]]]:
-    """Return all (set of attributes, landmark, relation) that fit only `item`.
+    """Return all (set of attributes, distinguishable landmark, relation) that fit only `item`.
 
-    A landmark is an object that its attributes distinguish. A relation is a tuple of phrases with the same
-    meaning. The sets of attributes are as in `_distinguishing`.
+    A relation is a tuple of phrases with the same meaning.
     """
     found = []
     for choice in product((False, True), repeat=4):

@@ -52,10 +52,7 @@ NEAR = 1e-4  # distance between a surface and the start of a ray that leaves it
 
 @compiled
 def _sees(solids, near, point, target):
-    """Return 1 if the segment from `point` to `target` is free of solids, else 0.
-
-    `target` is a point on a lamp. `near` is a bit mask: only the solids whose bit is set are tested.
-    """
+    """Return 1 if the segment from `point` to a lamp's point hits no solid of the bit mask `near`, else 0."""
     gap = minus(target, point)
     for k in range(len(solids)):
         if near >> k & 1 and blocks(solids, k, point, gap):
@@ -65,10 +62,9 @@ def _sees(solids, near, point, target):
 
 @compiled
 def _between(solids, among, point, radius, gap, square):
-    """Find the solids that may hide a lamp from the points within `radius` of `point`.
+    """Return, as a bit mask, the solids of `among` that may hide a lamp from points within `radius`.
 
-    `among` is a bit mask of the solids to test. The result is a bit mask of the solids found. `gap` is
-    the vector from `point` to the lamp's centre. `square` is the squared length of `gap`.
+    `gap` is the vector from `point` to the lamp's centre, and `square` is its squared length.
     """
     near, widens = 0, SPREAD - radius  # the cone from these points to the points of the lamp
     slope = widens / math.sqrt(square * max(square - widens * widens, NEAR))
@@ -86,10 +82,10 @@ def _between(solids, among, point, radius, gap, square):
 
 @compiled
 def _visible(solids, among, lamp, point, gap, square):
-    """Return the fraction of a lamp visible from `point`. `among`: bit mask of the solids to test.
+    """Return the fraction of a lamp visible from `point`; only solids of the bit mask `among` may hide it.
 
-    If the four corners of the lamp's grid are all visible or all hidden, no other point is tested.
-    `gap` is the vector from `point` to the lamp's centre, and `square` its squared length.
+    If the four corners of the lamp's grid are all visible or all hidden, no other point is tested. `gap` is
+    the vector from `point` to the lamp's centre, and `square` is its squared length.
     """
     near = _between(solids, among, point, 0.0, gap, square) if among else 0
     if near == 0:
@@ -106,10 +102,9 @@ def _visible(solids, among, lamp, point, gap, square):
 def _lit(style, solids, lamps, shaders, tile, own_bit, point, normal, view, gloss):
     """Return the light at a point of a surface: diffuse red, green and blue, and the highlight.
 
-    Row `tile` of `shaders` has, for each lamp, a bit mask of the solids that may hide the lamp. `own_bit`
-    is the bit of the solid with the point. If a whole lamp is above the tangent plane, this solid cannot
-    hide the lamp, because solids are convex. The bit is then removed from the mask. `normal` is the
-    surface's normal, `view` the ray's direction, and `gloss` the highlight's exponent (0: no highlight).
+    `shaders[tile]` has a bit mask of solids for each lamp. The point's own solid, `own_bit`, is left out if
+    the whole lamp is above the tangent plane, because solids are convex. `gloss` is the highlight's exponent
+    (0: no highlight).
     """
     red = green = blue = style[AMBIENT] * ((1.0 - style[DOWN]) + style[DOWN] * normal[2])
     shine = 0.0
@@ -134,10 +129,7 @@ def _lit(style, solids, lamps, shaders, tile, own_bit, point, normal, view, glos
 
 @compiled
 def _matte(style, solids, lamps, shaders, tile, hit, start, ray):
-    """Return the colour where a ray hits, for all surfaces without reflection: rubber, ground and sky.
-
-    Metal that is seen in a reflection also gets this colour, as if it were rubber.
-    """
+    """Return the colour where a ray hits anything without reflection, or metal that is itself reflected."""
     distance, row, face = hit
     if row == SKY:  # dark at the horizon and overhead, with a bright band between them
         light = style[SKY_HORIZON] * max(1.0 - style[SKY_STEEP] * ray[2], style[SKY_ZENITH]) + style[
@@ -192,7 +184,6 @@ def _shade(style, solids, lamps, shaders, tile, hit, start, ray):
 
 @compiled
 def _ray(axes, across, down):
-    """Return the unit direction of the ray through (`across`, `down`), in pixels from the image's centre."""
     return unit(along(along(axes[2], axes[0], across), axes[1], down))
 
 
@@ -234,10 +225,7 @@ def find_shaders(shaders, solids, camera, axes, lamps, width, height):
 
 @compiled
 def _ground(camera, axes, across, down):
-    """Return the point of the ground that is visible at the point (`across`, `down`) of the image.
-
-    Above the horizon, return a very distant point.
-    """
+    """Return the ground's point at (`across`, `down`) of the image, very distant above the horizon."""
     ray = along(along(axes[2], axes[0], across), axes[1], down)
     return along(camera, ray, -camera[2] / min(ray[2], -NEAR))
 
@@ -247,7 +235,7 @@ def paint(passes, style, solids, masks, shaders, camera, axes, lamps, curves):
     """Render an image twice, and write both results to `passes`, (2, height, width, 3) uint8.
 
     The first has one sample per pixel; the second, the final image, has 2 x 2 where neighbours differ.
-    `camera`: its position. `curves`, (3, levels): tone curves of red, green and blue (effects.py).
+    `curves`, (3, levels): tone curves (effects.py).
     """
     height, width = masks.shape
     for side in range(1, 3):
@@ -278,10 +266,7 @@ def _uneven(passes, line, column):
 
 @compiled
 def _sample(passes, style, solids, masks, shaders, camera, axes, lamps, curves, line, column, side):
-    """Render one pixel: write its colour to `passes[side - 1, line, column]` (see `paint`).
-
-    The colour is the mean of `side` x `side` samples, after the tone curves `curves`.
-    """
+    """Write a pixel to `passes[side - 1, line, column]`: the mean of `side` x `side` samples, in `curves`."""
     height, width = masks.shape
     tile = line // TILE * (-(-width // TILE)) + column // TILE
     red = green = blue = 0.0

@@ -13,10 +13,7 @@ FIELD_OF_VIEW = math.radians(49.1)  # along the longer side of the image
 
 
 def identify(solids: np.ndarray, camera: Point, width: int, height: int) -> np.ndarray:
-    """Return the object-id buffer of an image, (height, width) int8, without antialiasing.
-
-    A pixel's value is GROUND, SKY, or the index of the pixel's object: its row in `solids`, (n, 10).
-    """
+    """Return the object-id buffer, (height, width) int8: GROUND, SKY, or a row in `solids`, (n, 10)."""
     rows = np.empty((height, width), dtype=np.int8)
     raytracer.identify(rows, *_seen(solids, camera, width, height))
     return rows
@@ -31,10 +28,7 @@ def render(
     look: LookConstants = STUDIO,
     effects: Effects = NONE,
 ) -> np.ndarray:
-    """Return a rendered sRGB image (height, width, 3) uint8.
-
-    `solids`: (n, 10), see geometry.py. `lights`: the positions of the key, fill and back light.
-    """
+    """Return a rendered sRGB image, (height, width, 3) uint8; `lights`: key, fill and back light."""
     solids, masks, position, axes = _seen(solids, camera, width, height)
     lamps = lamp_table(lights, look)
     tiles = -(-width // raytracer.TILE) * -(-height // raytracer.TILE)
@@ -48,11 +42,9 @@ def render(
 def _seen(
     solids: np.ndarray, camera: Point, width: int, height: int
 ) -> tuple[np.ndarray, np.ndarray, tuple[float, ...], tuple[tuple[float, ...], ...]]:
-    """Return the input of the ray tracer: (solids, masks, position of the camera, axes of the camera).
+    """Return solids, masks of those that pixels may show, (height, width), camera, and its axes.
 
-    `solids` is returned unchanged. The masks, (height, width), tell which solids each pixel may show.
-    The axes point right, down and forward. The length of the axis forward is the focal length in
-    pixels; the other axes have the length 1.
+    The axes point right, down and forward. The last one's length is the focal length in pixels.
     """
     axes = _camera_axes(camera)
     focal = max(width, height) / 2 / math.tan(FIELD_OF_VIEW / 2)  # in pixels
@@ -69,11 +61,7 @@ def _camera_axes(camera: Point) -> np.ndarray:
 
 
 def lamp_table(lights: tuple[Point, ...], look: LookConstants = STUDIO) -> np.ndarray:
-    """Return the lamps in the form that the ray tracer reads, (lights, PLACES + 2, 3).
-
-    For each light there are PLACES points of its square lamp, then the centre of the lamp, and then its
-    power in red, green and blue.
-    """
+    """Return PLACES points of each light's lamp, its centre and its power, (lights, PLACES + 2, 3)."""
     lamps = np.empty((len(lights), raytracer.PLACES + 2, 3))
     for i, light in enumerate(lights):
         # points of a grid on a square lamp, which faces the origin

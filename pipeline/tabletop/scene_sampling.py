@@ -44,10 +44,9 @@ class NoRoomError(Exception):
 def change(
     kind: str, before: tuple[SceneObject, ...], view: View, rng: np.random.Generator, twins: bool = False
 ) -> tuple[int, tuple[SceneObject, ...]]:
-    """Change the scene at random, by a change of the type `kind` (one of CHANGE_TYPES).
+    """Change the scene at random by a change of CHANGE_TYPES; return the object's number, and all objects.
 
-    Return the changed object's number, and all objects after the change. `twins`: two objects may have
-    equal attributes. Raises NoRoomError if no place or no other colour or material was found for the object.
+    `twins`: two objects may have equal attributes. Raises NoRoomError if no place or other look was found.
     """
     if kind == "add":
         new = new_object(before, view, rng, twins)
@@ -64,10 +63,7 @@ def change(
 def new_object(
     others: tuple[SceneObject, ...], view: View, rng: np.random.Generator, twins: bool = False
 ) -> SceneObject:
-    """Draw an object that is far enough from all others, and unlike them except with `twins`.
-
-    Raises NoRoomError.
-    """
+    """Draw an object far enough from all others and, without `twins`, unlike them, or raise NoRoomError."""
     number = max((other.number for other in others), default=-1) + 1
     for _ in range(TRIES):
         item = SceneObject(
@@ -121,7 +117,6 @@ SHOWN = 200 / (480 * 320)  # each object must be visible in at least this share 
 
 
 def generator(seed: int, number: int) -> np.random.Generator:
-    """Return the random generator of the scene `number` in the dataset with this seed."""
     return np.random.default_rng([seed, number])
 
 
@@ -139,10 +134,7 @@ def sample(settings: Tabletop, number: int, rng: np.random.Generator) -> Scene:
 
 
 def _attempt(settings: Tabletop, number: int, kind: str, count: int, rng: np.random.Generator) -> Scene:
-    """Try once to sample the scene `number`. Raises NoRoomError if the attempt fails.
-
-    kind: type of the change; count: number of objects before the change
-    """
+    """Try once to sample the scene `number`, with `count` objects before the change, or raise NoRoomError."""
     default = View(jittered(CAMERA, 0.5, rng), tuple(jittered(light, 1.0, rng) for light in LIGHTS))
     before: tuple[SceneObject, ...] = ()
     for _ in range(count):
@@ -165,12 +157,9 @@ def jittered(point: Point, reach: float, rng: np.random.Generator) -> Point:
 
 
 def _other_view(view: View, viewpoint: str | float, rng: np.random.Generator) -> View:
-    """Return the view of the semantic or the distractor image: `view` with camera and lights moved at random.
+    """Move camera and lights at random: by up to 1.0 along each axis, or 2.0 for "clevr_change".
 
-    If `viewpoint` is "moderate", the camera moves by up to 1.0 along each axis, and if it is "clevr_change"
-    by up to 2.0. If it is "extreme", the camera moves to any side of the table. If it is a number, the
-    camera moves as for "moderate", and is then rotated about the table's centre by up to this number of
-    degrees.
+    The camera then goes to any side of the table ("extreme"), or by up to `viewpoint` degrees around it.
     """
     camera = jittered(view.camera, 2.0 if viewpoint == "clevr_change" else 1.0, rng)
     if viewpoint not in ("moderate", "clevr_change"):

@@ -32,11 +32,9 @@ class SceneObject(Placed):
 
     @property
     def look(self) -> tuple[str, str, str, str]:
-        """Size, color, material and shape. Two objects can have the same only with the setting `twins`."""
         return self.size, self.color, self.material, self.shape
 
     def half_height(self, look: LookConstants = STUDIO) -> float:
-        """Return the height of the centre above the table: the radius, or half of the side of a cube."""
         return RADII[self.size] / (look.cube if self.shape == "cube" else 1.0)
 
 
@@ -82,11 +80,7 @@ def _placed(objects: tuple[SceneObject, ...]) -> tuple[Placed, ...]:
 
 
 def clear(item: SceneObject, others: tuple[SceneObject, ...], view: View) -> bool:
-    """Return True if an object keeps its minimum distances to all `others`.
-
-    The circles around two objects must be at least GAP apart. Their centres must be at least AXIS_GAP
-    apart along left/right, and along front/behind, as seen from the camera of `view`.
-    """
+    """Return True if an object's circle is GAP from all others, and its centre AXIS_GAP along both axes."""
     return all(
         math.hypot(item.x - other.x, item.y - other.y) >= RADII[item.size] + RADII[other.size] + GAP
         and min(map(abs, offsets(item, other, view.camera))) >= AXIS_GAP
@@ -117,5 +111,4 @@ def box_of(mask: np.ndarray) -> Box:
 
 
 def pick(options: Sequence[Option], rng: np.random.Generator) -> Option:
-    """Return one of the options, drawn uniformly."""
     return options[int(rng.integers(len(options)))]

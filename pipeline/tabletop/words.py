@@ -98,10 +98,9 @@ def offsets(item: Placed, other: Placed, camera: Point) -> tuple[float, float]:
 
 
 def relations(item: Placed, other: Placed, camera: Point) -> list[tuple[str, ...]]:
-    """Return the spatial relations of `item` to `other`, as seen from `camera`.
+    """Return the relations of `item` to `other` seen from `camera`, tuples of phrases of the same meaning.
 
-    A relation is a tuple of phrases with the same meaning. The result has RIGHT or LEFT if the objects
-    are at least NEAREST apart sideways, and BEHIND or FRONT if they are that far apart in depth.
+    The objects must be at least NEAREST apart sideways (RIGHT or LEFT), or in depth (BEHIND or FRONT).
     """
     right, behind = offsets(item, other, camera)
     wordings: list[tuple[str, ...]] = []

@@ -70,7 +70,6 @@ _PLAIN = re.compile(r"[A-Za-z]+ [A-Za-z][A-Za-z ,.;'-]*")  # captions that need 
 
 
 def normalised(text: str) -> str:
-    """Return the text in Unicode's form NFC, in which a letter with an accent has only one form."""
     return unicodedata.normalize("NFC", text)
 
 
@@ -80,11 +79,7 @@ def one_line(text: str) -> str:
 
 
 def findings(caption: str) -> dict[str, str]:
-    """Return what a program left in a caption: key of REMEDIES -> the first piece of text of this kind.
-
-    The piece is a part of the caption, or the name of an invisible character (U+200B). A caption that a
-    person wrote has no findings.
-    """
+    """Return what a program left in a caption: key of REMEDIES -> first such text or character's name."""
     if _PLAIN.fullmatch(caption):
         return {}
     text = caption.strip()
@@ -111,11 +106,7 @@ def refusal(caption: str) -> str | None:
 
 
 def warnings(captions: Iterable[tuple[str, str]], items: str = "captions") -> list[str]:
-    """Return a warning for each kind of finding in captions, with their number and the first example.
-
-    captions: (name, text) of each caption; the name of the first caption of a kind is in the warning
-    items: word for the captions in the warnings
-    """
+    """Return a warning for each kind of finding in (name, text), with their number and the first example."""
     known: dict[str, dict[str, str]] = {}
     counts, firsts = Counter[str](), dict[str, tuple[str, str]]()
     named = list(captions)

@@ -74,19 +74,14 @@ class Bpe:
         return [token.id for piece in pieces for token in self.model.tokenize(piece)]
 
     def ends_piece(self, token: int) -> bool:
-        """Return True if the token with the id `token` ends a word, a number or punctuation."""
         return self.names[token].endswith(LAST)
 
     def text(self, tokens: list[int]) -> str:
-        """Return the text of one piece (a word, a digit or a run of punctuation), given its token ids.
-
-        Special tokens (MARKS) are left out. Bytes that are not UTF-8 become U+FFFD.
-        """
+        """Return the text of one piece's tokens without MARKS; bytes that are not UTF-8 become U+FFFD."""
         symbols = "".join(self.names[token] for token in tokens if token < len(self) - len(MARKS))
         return bytes(BYTE[symbol] for symbol in symbols.removesuffix(LAST)).decode(errors="replace")
 
 
 @lru_cache
 def bpe() -> Bpe:
-    """Return the shared instance of Bpe. It is built only once, because this is slow."""
     return Bpe()

@@ -34,10 +34,7 @@ CLIP_LONGEST = 33  # <START>, 31 tokens and <END>, as in CLIP4IDC's captioner
 
 
 def tokenise(caption: str, lower_case: bool) -> list[str]:
-    """Split a caption into tokens at white space. `,` and `;` begin a new token; `?` and `.` are removed.
-
-    The caption is normalised first, so that each letter with an accent has one form.
-    """
+    """Split a normalised caption at white space, `,` and `;`; remove `?` and `.`."""
     caption = normalised(caption)
     if lower_case:
         caption = caption.lower()
@@ -67,14 +64,10 @@ class WordVocabulary:
 
     @cached_property
     def ids(self) -> dict[str, int]:
-        """Dictionary: word -> id."""
         return {word: token for token, word in enumerate(self.words)}
 
     def encode(self, caption: str) -> list[int]:
-        """Return the token ids of a caption, from <START> to <END>. Unknown words become <UNK>.
-
-        Words after the first `self.longest - self.marks` words are dropped.
-        """
+        """Return token ids, from <START> to <END>, of as many words as fit; unknown words are <UNK>."""
         words = tokenise(caption, self.lower_case)[: self.longest - self.marks]
         # if a caption contains the text of a special token, this is an unknown word
         tokens = [UNK if word in SPECIAL else self.ids.get(word, UNK) for word in words]
@@ -86,7 +79,6 @@ class WordVocabulary:
         return [(names[tokens[position]], 1) for position in word_positions(tokens)]
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """Return the words of a caption, joined by spaces, given its token ids."""
         return " ".join(word for word, _ in self.pieces(tokens))
 
 
@@ -106,14 +98,10 @@ class ClipVocabulary:
         return len(bpe())
 
     def encode(self, caption: str) -> list[int]:
-        """Return at most `longest` token ids, from <START> to <END>."""
         return [START, *map(exchanged, bpe().encode(caption)[: self.longest - self.marks]), END]
 
     def pieces(self, tokens: Sequence[int]) -> list[tuple[str, int]]:
-        """Return the pieces of a caption (see clip_bpe.py), given its token ids: (text, number of tokens).
-
-        The last piece may be incomplete.
-        """
+        """Return a caption's pieces (see clip_bpe.py), (text, number of tokens); the last may be cut."""
         pieces: list[list[int]] = [[]]
         for position in word_positions(tokens):
             pieces[-1].append(exchanged(tokens[position]))
@@ -122,10 +110,6 @@ class ClipVocabulary:
         return [(bpe().text(piece), len(piece)) for piece in pieces if piece]
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """Return the text of a caption from its token ids.
-
-        The pieces of the text (words, digits and punctuation) are separated by spaces.
-        """
         return " ".join(piece for piece, _ in self.pieces(tokens))
 
 
@@ -134,7 +118,7 @@ Vocabulary = WordVocabulary | ClipVocabulary
 
 
 def exchanged(token: int) -> int:
-    """Convert an id of ClipVocabulary to CLIP's own id. The same function converts it back."""
+    """Convert an id of ClipVocabulary to CLIP's own id, or back."""
     return {START: CLIP_START, END: CLIP_END, CLIP_START: START, CLIP_END: END}.get(token, token)
 
 
@@ -145,7 +129,6 @@ def word_positions(tokens: Sequence[int]) -> list[int]:
 
 
 def count_words(captions: Iterable[str], lower_case: bool) -> Counter[str]:
-    """Return word -> number of times that the word occurs in the captions."""
     return Counter(word for caption in captions for word in tokenise(caption, lower_case))
 
 
@@ -162,11 +145,7 @@ def build(
     max_tokens: int | None = None,
     others: Sequence[str] = (),
 ) -> WordVocabulary:
-    """Return the vocabulary of the words that occur at least `min_count` times in `captions` and `others`.
-
-    `captions` are the training captions, and `others` are captions of another dataset. `max_tokens`
-    limits the length of a caption. Only `captions` and this limit determine the maximum length.
-    """
+    """Return the vocabulary of words that occur `min_count` times; `others` do not limit the length."""
     counts = count_words([*captions, *others], lower_case)
     words = sorted(word for word, count in counts.items() if count >= min_count and word not in SPECIAL)
     return WordVocabulary((*SPECIAL, *words), longest_of(captions, lower_case, max_tokens), lower_case)
@@ -175,11 +154,9 @@ def build(
 def fixed(
     path: str | Path, captions: list[str], lower_case: bool, max_tokens: int | None = None
 ) -> WordVocabulary:
-    """Return the vocabulary in a JSON file (word -> id) of a released program.
+    """Return the vocabulary in a JSON file (word -> id) of a released program, whose ids have no gaps.
 
-    If the file has the special tokens of a known program, SPECIAL replaces these tokens. Otherwise, the first
-    words of the file must be SPECIAL, and the ids must have no gaps. Raises InputError if this is not the
-    case, or if the file is not a dictionary from words to ids.
+    SPECIAL replaces the special tokens of a known program; any other file must begin with SPECIAL.
     """
     table = read_json(path, "name a JSON file of word -> id, or null")
     if not isinstance(table, dict) or not all(type(number) is int for number in table.values()):
@@ -196,10 +173,7 @@ def fixed(
 
 
 def of_clip(captions: Sequence[str], max_tokens: int | None = None) -> ClipVocabulary:
-    """Return CLIP's vocabulary, with the length of the longest caption as maximum length of a caption.
-
-    The maximum length is at most `max_tokens`, or at most CLIP_LONGEST if `max_tokens` is None.
-    """
+    """Return CLIP's vocabulary for captions up to the longest one, `max_tokens` or CLIP_LONGEST."""
     longest = 2 + max((len(bpe().encode(caption)) for caption in captions), default=0)
     return ClipVocabulary(min(longest, max_tokens or CLIP_LONGEST))
 
@@ -245,10 +219,7 @@ def kind_of(record: Any) -> type[WordsFile] | type[ClipFile]:
 def save(
     path: str | Path, vocabulary: Vocabulary, counts: Counter[str], pairs: str | Path | None = None
 ) -> None:
-    """Write a vocabulary, the counts of its words, and the hash of the file `pairs`.
-
-    The words were counted in the captions of this file. CLIP's vocabulary is written without counts.
-    """
+    """Write a vocabulary, the counts of its words (not for CLIP's), and the hash of the file of pairs."""
     record: dict[str, Any] = {"tokeniser": "clip_bpe", "longest": vocabulary.longest}
     if isinstance(vocabulary, WordVocabulary):
         record = {
@@ -285,11 +256,7 @@ def identity(vocabulary: Vocabulary) -> str:
 
 
 def words_identity(vocabulary: Vocabulary) -> str:
-    """Return a hash of the words in their order.
-
-    Only the words are hashed, because the other settings of a vocabulary are unknown for an imported
-    checkpoint.
-    """
+    """Return a hash of the words only, because an imported checkpoint has no other settings."""
     return content_hashes.of_json(_words(vocabulary))
 
 

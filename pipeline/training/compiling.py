@@ -28,10 +28,7 @@ def backend(setting: str, device: torch.device) -> str | None:
 
 
 def compile_pieces(model: Trainable, compiler: str | None) -> None:
-    """Set the compiler of the model's parts; torch compiles each part at the part's first call.
-
-    If `compiler` is None, nothing is compiled.
-    """
+    """Set the compiler of the model's parts, which torch compiles when first called; None: no compiler."""
     if compiler is None:
         return
     # without this option, inductor times several kernels and takes the fastest, which differs from run to run

@@ -18,15 +18,13 @@ UNKNOWN = -1
 
 
 def number_of(pair: Pair) -> int:
-    """Return the number in KINDS of the kind that the dataset states, or UNKNOWN."""
     return KINDS.index(pair.change_type) if pair.change_type in KINDS else UNKNOWN
 
 
 def with_kinds(pairs: Sequence[Pair], experts: Collection[str]) -> list[Pair]:
-    """Return the pairs, each with its kind as `change_type`.
+    """Return the pairs with their kinds, which must be among `experts`, as `change_type`.
 
-    `experts`: the kinds from which the model learns; without them, the pairs are returned unchanged. Raises
-    InputError, which names the first pair whose kind is unknown or not one of `experts`.
+    Without experts, the pairs are returned unchanged.
     """
     if not experts:
         return [*pairs]
@@ -44,10 +42,7 @@ def with_kinds(pairs: Sequence[Pair], experts: Collection[str]) -> list[Pair]:
 
 
 def read(pair: Pair, own: Collection[str]) -> str | None:
-    """Return the kind that all captions of a pair report, or None.
-
-    `own` has the sentences of the dataset that report no change.
-    """
+    """Return the kind that all captions report, or None; `own`: the dataset's sentences of no change."""
     kinds: set[str] = set()
     for caption in pair.captions:
         sentence = Sentence.of(caption)

@@ -58,10 +58,7 @@ class LiveCurves:
         self.last_iteration, self.last_time = history.iteration, time.monotonic()
 
     def losses(self, row: Mapping[str, float]) -> None:
-        """Write the mean losses that `row` contains, and the training speed since the previous call.
-
-        The previous call is the last call of `begin`, `losses` or `validation`.
-        """
+        """Write the mean losses in `row`, and the training speed since `begin`, `losses` or `validation`."""
         self._write(LOSS, row)
         seconds = max(time.monotonic() - self.last_time, 1e-9)
         speed = (row["iteration"] - self.last_iteration) / seconds
@@ -70,10 +67,7 @@ class LiveCurves:
         self.last_iteration, self.last_time = int(row["iteration"]), time.monotonic()
 
     def validation(self, row: Mapping[str, float]) -> None:
-        """Write the validation scores that `row` contains.
-
-        The time of the validation does not count for the training speed.
-        """
+        """Write the scores in `row`; the time of the validation does not lower the training speed."""
         self._write(VALIDATION, row)
         self.last_iteration, self.last_time = int(row["iteration"]), time.monotonic()
 
@@ -91,10 +85,7 @@ class LiveCurves:
             CONTENTS.note(self.folder, self.files)
 
     def _write(self, kind: str, row: Mapping[str, float]) -> None:
-        """Append each value of `row` to its curve, at the iteration row["iteration"].
-
-        The curve of the value `name` is `kind`/`name`. `kind` is LOSS, VALIDATION or RATE.
-        """
+        """Append each value of `row` to its curve `kind`/`name`; kind: LOSS, VALIDATION or RATE."""
         if self.live is None:
             return
         # `/` is replaced, because dvclive would make a folder `true` for the curve `true/changed`

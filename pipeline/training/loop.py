@@ -123,10 +123,7 @@ class Training:
         return self.history
 
     def _out_of_patience(self) -> bool:
-        """Return True if the last `patience` validations gave no new best score.
-
-        All processes return the same value. Without the setting `patience`, the value is False.
-        """
+        """Return True, in all processes, if the last `patience` validations gave no new best score."""
         if (patience := self.settings.get("patience")) is None:
             return False
         rows = self.history.validation
@@ -139,12 +136,10 @@ class Training:
             group["lr"] = self.settings["learning_rate"] * group.get("rate", 1.0) * scheduled
 
     def step(self, batch: Batch, iteration: int) -> Tensor:
-        """Take an optimiser step on a batch. Return the values of all losses and measures as one tensor.
+        """Take an optimiser step; return the values of `terms` (losses), then of `measures`, in one tensor.
 
-        The values are in the order of the names in `terms` (losses) and then in `measures`. If the batch's
-        task does not define a loss or measure, the value is 0, and False in the mask `defined`. If there are
-        several processes, each returns its part of every value. The values of the whole batch are the sums
-        over the processes.
+        What the batch's task does not define is 0, and False in the mask `defined`. If there are several
+        processes, the values of the whole batch are the sums over the processes.
         """
         seed_all(self.seed, iteration, self.ranks.rank)
         values = self._losses(batch)
@@ -188,10 +183,9 @@ class Training:
         return {name: loss.float() for name, loss in losses.items()}
 
     def _log(self, iteration: int, logged: list[Step]) -> None:
-        """Append a row to the history: the mean of each loss and measure over the iterations in `logged`.
+        """Append to the history the mean of each loss and measure over the iterations that define it, or NaN.
 
-        A mean includes only the iterations that define the loss or measure. It is NaN if no iteration does.
-        Raises InputError if a loss that is defined is not finite.
+        A loss that is not finite is an InputError.
         """
         table = total(torch.stack([values for values, _ in logged])).double().cpu()  # (iterations, names)
         is_defined = torch.tensor([defined for _, defined in logged])

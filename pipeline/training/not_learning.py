@@ -26,7 +26,6 @@ def sign(
 ) -> str | None:
     """Return one sentence that says why the training does not seem to learn, or None.
 
-    iteration, iterations: number of finished iterations, and of all
     losses: rows of the learning curve so far, loss term -> mean, with the key `iteration`
     distinct: number of different captions of the validation pairs; None if captions are not validated
     chances: contrastive loss term -> its value for a model that cannot tell the right item from the others

@@ -26,10 +26,7 @@ FALLS = {"halves": 0.5, "tenths": 0.1}  # schedule -> factor at each milestone
 def factor(settings: Mapping[str, Any], iteration: int, epoch: int) -> float:
     """Return the factor of the learning rate at an iteration; iterations are counted from 0.
 
-    settings: settings of the training phase; `iterations` is the number of all iterations
-    epoch: number of iterations of an epoch
-
-    The setting `schedule` is one of:
+    `epoch` is the number of iterations of an epoch. The setting `schedule` is one of:
 
     constant: 1 (SCORER, section 4.3)
     step: multiplied by 0.1 after every 15 epochs (SCORER's released program)
@@ -37,8 +34,8 @@ def factor(settings: Mapping[str, Any], iteration: int, epoch: int) -> float:
         programs of DUDA and VARD, which count an epoch when it begins)
     cosine: linear warm-up over 100 iterations (or a tenth of the run, if that is shorter), then half a
         cosine, which reaches 0 after the last iteration (Loshchilov and Hutter, 2017)
-    warmup_cosine, warmup_linear: x/0.1 while x < 0.1, then (1 + cos pi x)/2 or (1-x)/0.9, where
-        x = iteration / iterations (CLIP4IDC's released program)
+    warmup_cosine, warmup_linear: x/0.1 while x < 0.1, then (1 + cos pi x)/2 or (1-x)/0.9, where x =
+        iteration / iterations (CLIP4IDC's released program)
     noam: min(s/w, sqrt(w/s)) after s iterations, with w = `warm_up` (IDC-PCL)
     halves: multiplied by 0.5 at each of the iterations `milestones` (IDC-PCL)
     tenths: multiplied by 0.1 at each of the iterations `milestones` (CARD's released program)
@@ -77,8 +74,8 @@ EPSILON = 1e-6  # added to the denominator by BertAdam
 def build(model: nn.Module, groups: tuple[Group, ...], settings: dict[str, Any]) -> torch.optim.Optimizer:
     """Return the optimiser settings["optimiser"] (default: Adam), for all tensors that require gradients.
 
-    `groups` gives tensors their learning rate and weight decay (see `grouped`). If `groups` is empty,
-    all have settings["learning_rate"] and settings["weight_decay"] (default: 0).
+    Without `groups` (see `grouped`), all have settings["learning_rate"] and settings["weight_decay"]
+    (default: 0).
     """
     learning_rate, kind = settings["learning_rate"], settings.get("optimiser", "adam")
     decay: float = settings.get("weight_decay", 0.0)

@@ -81,7 +81,6 @@ class Phase:
     objective: Callable[[Sequence[Pair], Vocabulary], SelfCritical] | None = None
 
     def selecting_by(self, validation: Validator) -> "Phase":
-        """Return this phase. If `validation` gives every model the same score, it keeps the last snapshot."""
         return replace(self, keep="last") if validation.constant else self
 
     def sampler(self, pairs: Sequence[Pair], seed: int) -> Draws:
@@ -94,13 +93,7 @@ class Phase:
 
 
 def captioning(recipe: Recipe, pretrained: Path | None, tokens: str = "ptb") -> Phase:
-    """Return the captioning phase of a recipe.
-
-    pretrained: folder of the pretrained weights; None if the model has no pretraining
-    tokens: name of the tokeniser that the validation uses
-
-    Raises InputError if `pretrained` is None, but the model has pretraining.
-    """
+    """Return the captioning phase of a recipe; `pretrained`: folder of initial weights if there are any."""
     settings = recipe.train
     if recipe.adapt and pretrained is None:
         raise InputError(
@@ -121,11 +114,7 @@ def captioning(recipe: Recipe, pretrained: Path | None, tokens: str = "ptb") -> 
 
 
 def reinforcing(recipe: Recipe, trained: Path, tokens: str = "ptb") -> Phase:
-    """Return the reward phase of a recipe (reinforce.py), which follows the captioning phase.
-
-    trained: folder of the captioning weights, from which the phase starts
-    tokens: name of the tokeniser that the validation and the reward CIDEr-D use
-    """
+    """Return the reward phase of a recipe (reinforce.py), which starts from the weights in `trained`."""
     reward = recipe.train["reinforce"]
     changes = {key: reward[key] for key in ("iterations", "learning_rate", "validate_every", "references")}
     changes |= {"schedule": "cosine", "patience": None, "select_after": 0, "mirror": False, "shift": 0}
@@ -145,11 +134,7 @@ def reinforcing(recipe: Recipe, trained: Path, tokens: str = "ptb") -> Phase:
 
 
 def pretraining(recipe: Recipe, declared: EarlierPhase, others: OtherInputs = NOTHING) -> Phase:
-    """Return a pretraining phase of a recipe.
-
-    declared: the phase's declaration in the model's Entry
-    others: inputs of the phase that are not in the recipe
-    """
+    """Return a pretraining phase, which the model's Entry declares; `others`: inputs not in the recipe."""
     settings = recipe.settings_of(declared)
     phase = Phase(
         settings,
@@ -177,10 +162,7 @@ def pretraining(recipe: Recipe, declared: EarlierPhase, others: OtherInputs = NO
 
 
 def bare(recipe: Recipe, declared: EarlierPhase) -> Trainable:
-    """Return the model of a pretraining phase, so that the caller can read its attributes.
-
-    The model is built for a small input. Its tensors have no values (device "meta").
-    """
+    """Return a pretraining phase's model without values (device "meta"), to read its attributes."""
     pool = recipe.sizes.get("pool", 1)
     built: Trainable = recipe_file.bare(recipe, (8, 2 * pool, 2 * pool), declared.settings)
     return built
@@ -189,11 +171,10 @@ def bare(recipe: Recipe, declared: EarlierPhase) -> Trainable:
 def _caption_limiter(
     recipe: Recipe, settings: Mapping[str, Any], full_length: bool = False
 ) -> Callable[[Vocabulary], Vocabulary]:
-    """Return a function that copies a vocabulary and limits the length of captions to `max_tokens` tokens.
+    """Return a function that copies a vocabulary, with captions limited to `max_tokens` tokens if set.
 
-    If `full_length` is True, or if the model pads captions to `max_tokens`, the limit is `max_tokens`.
-    Otherwise, the limit is the smaller of `max_tokens` and the vocabulary's own limit. If the settings have
-    no `max_tokens`, the function returns the vocabulary unchanged.
+    The limit is also the vocabulary's own, unless `full_length` is True or the model pads captions to
+    `max_tokens`.
     """
     fills, max_tokens = recipe.entry.fills, settings.get("max_tokens")
     switches = recipe_file.switches_of(recipe.model, recipe.dataset, recipe.settings)
@@ -216,11 +197,10 @@ def _build(
     shape: tuple[int, int, int],
     vocabulary: Vocabulary,
 ) -> Trainable:
-    """Build the model of a phase, and load its initial weights, if there are any.
+    """Build the model of a phase (`declared` is None: captioning), and load its initial weights, if any.
 
-    `declared`: the pre-training phase; None: captioning. `settings`: the phase's settings. Weights are
-    loaded from the folder `pretrained`, from the file of CLIP's weights settings["start"], or from the folder
-    of trained weights settings["fine_tune"].
+    They are in the folder `pretrained`, in CLIP's file settings["start"], or in the folder
+    settings["fine_tune"].
     """
     sizes = recipe.sizes_for(shape, len(vocabulary), vocabulary.longest)
     model: Trainable = recipe_file.build(recipe, sizes, phase=declared.settings if declared else None)

@@ -94,24 +94,16 @@ class CiderReward:
 
 
 def random(pairs: Sequence[Pair], captions: Sequence[str]) -> list[float]:
-    """Return a random reward, 0 or 1, for each caption, from torch's global generator (a control)."""
     return torch.randint(2, (len(captions),)).double().tolist()
 
 
 def constant(pairs: Sequence[Pair], captions: Sequence[str]) -> list[float]:
-    """Return the reward 1 for every caption, as a control experiment without a useful reward.
-
-    The baseline of every caption is then also 1. So reward - baseline is 0, and the policy loss has no
-    gradient. Only the cross-entropy and the model's other loss terms train the model.
-    """
+    """Return 1 for every caption, a control: minus the baseline it is 0, so L_policy has no gradient."""
     return [1.0] * len(captions)
 
 
 def reward_of(settings: Mapping[str, Any], pairs: Sequence[Pair], tokenize: Tokenize) -> Reward:
-    """Return the reward that the settings name.
-
-    Raises InputError if it needs scenes, but a pair has none, or if it is 0 by definition.
-    """
+    """Return the reward that the settings name, and check that it is not 0 by definition for these pairs."""
     match settings["reward"]:
         case "truth":
             if unknown := next((pair.pair_id for pair in pairs if pair.scene is None), None):
@@ -152,18 +144,15 @@ class SelfCritical:
         self.both_ways: bool = settings["both_ways"]
 
     def names(self, model: Trainable) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the names of the losses, which are minimised, and of the measures, which are recorded."""
         return (POLICY, *(model.terms if self.supervised else ())), MEASURES
 
     def __call__(
         self, model: Any, before: Tensor, after: Tensor, tokens: Tensor, batch: Batch, labels: Labels | None
     ) -> dict[str, Tensor]:
-        """Return the losses and the measures of B pairs, as scalars by name.
+        """Return the losses and the measures of B pairs, as scalars by name; `model` is a Captioner.
 
-        model: a Captioner
         before, after: encodings of the images of each pair, (B, N, D)
         tokens: R reference captions of each pair, (B*R, L+1), with <START> and <END>, padded with NULL
-        batch, labels: batch that contains the pairs, and labels of the pairs
         """
         pairs, first, second = batch.pairs, before, after
         if self.both_ways:
@@ -200,13 +189,9 @@ class SelfCritical:
     def _loss(
         self, model: Captioner, before: Tensor, after: Tensor, words: Tensor, advantage: Tensor
     ) -> Tensor:
-        """Return the policy loss: the sum of -(reward - baseline) * log p(caption) over all samples.
+        """Return the sum of -advantage * log p(caption), advantage (B, K) = reward - baseline.
 
-        words: token ids of the samples, K captions for each of B pairs
-        advantage: reward - baseline of each sample, (B, K)
-
-        A pair whose advantages are all 0 has no gradient, so log p is not computed for it. If all pairs are
-        of this kind, log p is computed for one of them, because the loss must depend on the weights.
+        Without an advantage, log p is computed of one pair only, because the loss must depend on the weights.
         """
         chosen = advantage.any(1)
         chosen[0] |= ~chosen.any()
@@ -215,22 +200,13 @@ class SelfCritical:
         return -(advantage[chosen].flatten() * log_p).sum()
 
     def _rewards(self, pairs: Sequence[Pair], captions: Sequence[str], samples: int) -> Tensor:
-        """Return the rewards of captions, (pairs, samples).
-
-        Each pair has `samples` consecutive captions in `captions`.
-        """
         repeated = [pair for pair in pairs for _ in range(samples)]
         return torch.tensor(self.reward(repeated, captions)).view(len(pairs), samples)
 
     def _baseline(
         self, model: Captioner, difference: Difference, pairs: Sequence[Pair], rewards: Tensor
     ) -> Tensor:
-        """Return the baseline b, the number that is subtracted from the reward of each sample.
-
-        With `baseline: mean`, each sample has its own baseline, (B, K): the mean reward of the pair's other
-        samples. With `baseline: greedy`, each pair has one baseline, (B, 1): the reward of its greedy
-        caption.
-        """
+        """Return each sample's mean reward of the pair's others, (B, K), or the greedy caption's, (B, 1)."""
         if self.baseline == "mean":
             return (rewards.sum(1, keepdim=True) - rewards) / (self.samples - 1)
         captions = [self.vocabulary.decode(row) for row in greedy(model, difference).tolist()]
@@ -250,10 +226,7 @@ def some_exchanged(
 
 
 def log_probabilities(model: Captioner, difference: Difference, words: Tensor) -> Tensor:
-    """Return log p(c | x), (B*K,), of the captions `words`, (B*K, L), which have no <START>.
-
-    The K captions of a pair are consecutive. `difference` describes the B pairs.
-    """
+    """Return log p(c | x), (B*K,), of captions without <START>, (B*K, L), consecutive for a pair."""
     tokens = torch.nn.functional.pad(words, (1, 0), value=START)
     logits = model.word_logits(tokens, difference)
     logits[:, :, list(model.never)] = -torch.inf

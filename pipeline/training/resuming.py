@@ -27,11 +27,7 @@ class History:
 
 
 def save(state: Path, history: History, model: nn.Module, optimiser: torch.optim.Optimizer) -> None:
-    """Write a training state to the file `state`, from which a run can resume.
-
-    If the process is killed during this function, the file has either the complete old state or the
-    complete new state.
-    """
+    """Write a training state, the old or the new one completely even if the process is killed."""
     record = {
         "history": vars(history),
         "model": model.state_dict(),
@@ -44,11 +40,7 @@ def save(state: Path, history: History, model: nn.Module, optimiser: torch.optim
 
 
 def resume(state: Path, model: nn.Module, optimiser: torch.optim.Optimizer, device: torch.device) -> History:
-    """Restore the model and the optimiser from the state file, in place; return the run's history.
-
-    Without a state file, nothing is restored, and the history is empty. Raises InputError if the file is
-    damaged.
-    """
+    """Restore model and optimiser, in place, from the state file if it exists; return the run's history."""
     if not state.exists():
         return History()
     try:

@@ -48,7 +48,6 @@ class Moved:
         return pixels
 
     def caption(self, text: str) -> str:
-        """Return the caption, with the sides "left" and "right" exchanged if the images are mirrored."""
         return mirrored_captions.mirrored(text) if self.mirrored else text
 
 
@@ -91,7 +90,6 @@ class Draws:
 
     @property
     def epoch(self) -> int:
-        """Number of iterations in an epoch. Scenes that do not fill a last batch are left out."""
         return len(self.scenes) // self.batch
 
     def draw(self, iteration: int) -> tuple[list[Scene], list[list[list[str]]]]:
@@ -99,18 +97,13 @@ class Draws:
         raise NotImplementedError
 
     def moves(self, iteration: int, scenes: Sequence[Scene]) -> dict[str, Moved]:
-        """Return scene id -> augmentation; an empty dictionary if the phase has no augmentation."""
         return {}
 
     def task(self, iteration: int) -> str:
-        """Return the iteration's task, or "" if the phase has only one."""
         return ""
 
     def wordless(self, iteration: int) -> Batch | None:
-        """Return the iteration's batch if the iteration's task has no captions.
-
-        Otherwise return None; then `draw` must be called.
-        """
+        """Return the batch of a task without captions; None: `draw` must be called."""
         return None
 
 
@@ -239,12 +232,7 @@ def image_indices(pairs: Sequence[Pair] | Sequence[ClassPair], names: Sequence[s
 def moved(
     images: Tensor, names: Sequence[str], pairs: Sequence[Pair], texts: list[str], moves: Mapping[str, Moved]
 ) -> tuple[Tensor, list[str]]:
-    """Return the augmented images, (U, C, H, W), and the augmented captions of a batch.
-
-    images, names: the batch's U images and their names
-    texts: captions of the pairs; every pair has the same number of consecutive captions
-    moves: scene id -> augmentation
-    """
+    """Augment images, (U, C, H, W), and captions by their scenes' moves; each pair has as many captions."""
     scene_ids = {name: pair.scene_id for pair in pairs for name in (pair.before, pair.after)}
     moved_images = [moves[scene_ids[name]].image(image) for name, image in zip(names, images, strict=True)]
     repeated = [pair for pair in pairs for _ in range(len(texts) // len(pairs))]

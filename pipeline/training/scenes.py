@@ -9,10 +9,7 @@ Scene = tuple[Pair, ...]
 
 
 def scenes_of(pairs: Sequence[Pair]) -> list[Scene]:
-    """Group the pairs of each scene, in the order in which the scenes first appear.
-
-    If not all scenes have the same number of pairs, each pair is a group of its own.
-    """
+    """Group pairs by scene, or each pair by itself if scenes have different numbers of pairs."""
     scenes = _by_id(pairs)
     if len({len(scene) for scene in scenes.values()}) == 1:
         return [tuple(scene) for scene in scenes.values()]
@@ -50,12 +47,7 @@ def sentences_of(pairs: Sequence[Pair]) -> list[Scene]:
 
 
 def exchange(scene: Scene) -> Scene:
-    """Exchange the default and the distractor image of a scene, in all pairs of the scene.
-
-    (default, changed) becomes (distractor, changed), and (default, distractor) becomes (distractor, default).
-    Captions stay correct, because the two exchanged images are those of the unchanged pair. In a scene
-    without an unchanged pair, nothing is exchanged.
-    """
+    """Exchange the default and the distractor image, those of the unchanged pair, in a scene's pairs."""
     for pair in scene:
         if pair.change_type == NO_CHANGE:
             return tuple(_exchanged(other, pair) for other in scene)
@@ -63,10 +55,9 @@ def exchange(scene: Scene) -> Scene:
 
 
 def _exchanged(pair: Pair, unchanged: Pair) -> Pair:
-    """Replace each image of `pair` that is also in `unchanged` with the other image of `unchanged`.
+    """Exchange the images of `unchanged`, (a, b): (a, c) becomes (b, c), and (a, b) becomes (b, a).
 
-    If `unchanged` has the images (a, b), a pair (a, c) becomes (b, c), and the pair (a, b) becomes
-    (b, a). The cameras in the pair's scene change too, so that each image keeps its own camera.
+    The cameras in the pair's scene change too, so that each image keeps its own camera.
     """
     swap = {unchanged.before: unchanged.after, unchanged.after: unchanged.before}
     swapped = replace(pair, before=swap.get(pair.before, pair.before), after=swap.get(pair.after, pair.after))

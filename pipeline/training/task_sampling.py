@@ -128,11 +128,6 @@ class TaskSampler(Draws):
 
 
 def captions_of(pair: Pair, task: str, negatives: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the captions of a pair that the pretraining task `task` uses: the first caption of the pair.
-
-    The task "fda" contrasts this caption with wrong captions of the pair, called negatives. In this
-    task, the negatives follow the first caption. `negatives` maps a pair id to the pair's negatives.
-    """
     return [pair.captions[0], *(negatives[pair.pair_id] if task == FDA else ())]
 
 

@@ -164,11 +164,7 @@ class TaskValidation:
             yield assembled([(pair,) for pair in pairs], texts, self.store, self.vocabulary, {}, task)
 
     def _class_batches(self) -> Iterator[Batch]:
-        """Yield the validation batches of the pretraining task "class_pairs": image pairs of NABirds.
-
-        Only every k-th NABirds pair of the split is used. k is the smallest step with which there are at
-        most as many NABirds pairs as validation pairs of the other tasks (`self.pairs`).
-        """
+        """Yield every k-th pair of NABirds, at most as many pairs as the other tasks have."""
         assert self.classes is not None
         pairs = self.classes.pairs[:: -(-len(self.classes.pairs) // len(self.pairs))]
         for start in range(0, len(pairs), TASK_BATCH):

@@ -27,11 +27,7 @@ REMEDY = (
 
 
 def name_in_file(starts: Mapping[str, str], name: str) -> str | None:
-    """Return the name that the model's tensor `name` has in CLIP's file.
-
-    `starts` is an attribute of the model: prefix of names in the model -> prefix of names in the file.
-    Returns None if `name` starts with none of these prefixes.
-    """
+    """Return a tensor's name in CLIP's file, by prefixes in model -> file; None if none fits."""
     for prefix, prefix_in_file in starts.items():
         if name.startswith(prefix):
             return prefix_in_file + name.removeprefix(prefix)
@@ -39,11 +35,7 @@ def name_in_file(starts: Mapping[str, str], name: str) -> str | None:
 
 
 def take_over(model: Trainable, path: Path) -> None:
-    """Load tensors from CLIP's file `path` into the model.
-
-    The model's attribute `starts` selects them: prefix of names in the model -> prefix in the file.
-    Raises InputError if the file cannot be read, or if a tensor is missing or has another shape.
-    """
+    """Load from CLIP's file the tensors that `model.starts` selects: prefix in the model -> in the file."""
     weights = model.state_dict()
     names = {stored: name for name in weights if (stored := name_in_file(model.starts, name))}
     try:
@@ -66,23 +58,14 @@ NEVER_TRAINED = 0  # value of `iteration` in the model.yaml of imported weights
 
 
 def folder_of(dataset: str, model: str, seed: int, stage: str) -> Path:
-    """Return the folder for imported weights of a stage of a run; the folder need not exist."""
     return FOLDER / dataset / model / str(seed) / FOLDERS[stage]
 
 
 def find(run: Path | None, stage: str) -> Path | None:
-    """Return the folder of a stage's imported weights, or None if there are none.
-
-    run: the run's folder in data/imported
-    """
     return run / FOLDERS[stage] if run and (run / FOLDERS[stage]).is_dir() else None
 
 
 def hashes(run: Path | None) -> dict[str, str]:
-    """Return stage -> hash of the imported weights, for the stages that have imported weights.
-
-    `run` is the run's folder in data/imported. None means that the run has no imported weights.
-    """
     return {stage: _hash(folder / WEIGHTS) for stage in FOLDERS if (folder := find(run, stage))}
 
 
@@ -95,11 +78,7 @@ def _hash(weights: Path) -> str:
 
 
 def check_kept(weights: Path, run: Path | None, stage: str) -> None:
-    """Raise InputError if training would replace imported weights that have no other copy.
-
-    weights: the folder into which the stage `stage` ("pretrain" or "train") writes
-    run: the run's folder in data/imported, where a copy would be; None: no copy
-    """
+    """Raise InputError if training would replace imported weights that have no copy in the run's folder."""
     description = weights / trained_model.MODEL
     if find(run, stage) or not description.is_file():
         return
@@ -112,10 +91,7 @@ def check_kept(weights: Path, run: Path | None, stage: str) -> None:
 
 
 def check_unowned(out: Path) -> None:
-    """Raise InputError if the path `out` is in a folder to which a stage writes weights.
-
-    DVC would remove `out` before it runs the stage.
-    """
+    """Raise InputError if a stage writes weights to the folder of `out`, which DVC would remove."""
     for folder in OWNED:
         if (out.parent.resolve() / out.name).is_relative_to(folder.resolve()):
             raise InputError(

@@ -42,7 +42,6 @@ class Trained:
 
     @property
     def run(self) -> str:
-        """Name of the run, DATASET/MODEL/SEED."""
         return f"{self.recipe.dataset}/{self.recipe.model}/{self.seed}"
 
     def check_vocabulary(self, vocabulary: Vocabulary, name: str | Path = "the vocabulary") -> None:
@@ -57,10 +56,7 @@ class Trained:
             raise InputError(f"{name} is not the vocabulary that the weights belong to; {BELONGS}")
 
     def check_store(self, store: FeatureStore) -> None:
-        """Raise InputError if the weights do not fit the store.
-
-        They fit the store used in training, and stores of other images with equal settings of the features.
-        """
+        """Raise InputError unless the store has the training's images, or equal settings of features."""
         hashes, name = store.hashes, store.location.name
         if store.shape != self.shape:
             raise InputError(
@@ -76,10 +72,7 @@ class Trained:
 
 
 def hash_of(record: dict[str, Any]) -> str:
-    """Return the hash of `record`, the content of model.yaml.
-
-    The key `hashes.model`, which stores this hash, is left out.
-    """
+    """Return the hash of model.yaml's content without `hashes.model`, which stores this hash."""
     hashes = {part: value for part, value in record["hashes"].items() if part != "model"}
     text = json.dumps(record | {"hashes": hashes}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()

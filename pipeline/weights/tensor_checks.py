@@ -22,10 +22,7 @@ MOST_WEIGHTS = 1 << 28  # largest number of attention weights per pair, which ta
 
 
 def tensors_in_header(path: Path, remedy: str) -> dict[str, Tensor]:
-    """Read the header of a .safetensors file; return tensor name -> tensor without values (meta device).
-
-    `remedy` says what to do; it ends the message of the InputError that is raised for a wrong file.
-    """
+    """Read only the header of a .safetensors file: tensor name -> tensor without values."""
     try:
         check_regular(path, MOST_BYTES)
         with safe_open(path, "pt") as file:
@@ -43,11 +40,10 @@ def tensors_in_header(path: Path, remedy: str) -> dict[str, Tensor]:
 
 
 def check_attention(model: Trainable, source: Path, remedy: str) -> None:
-    """Raise InputError if attention between all cells of an image would take too much memory.
+    """Raise InputError if attention between all cells would take over MOST_WEIGHTS weights per pair.
 
-    The limit is MOST_WEIGHTS attention weights per pair: heads times the square of the number of cells.
-    The sizes of the tensors in a weights file do not limit this number. `source` is the file that the
-    message names. The message ends with the advice `remedy`. Models of pre-training are not checked.
+    The sizes of the tensors in a weights file do not limit this number. Models of pre-training are not
+    checked.
     """
     if not isinstance(model, Captioner):
         return
@@ -63,11 +59,7 @@ def check_attention(model: Trainable, source: Path, remedy: str) -> None:
 def check_tensors(
     tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor], path: Path, remedy: str
 ) -> None:
-    """Raise InputError if the tensors in a file, `tensors`, differ from the tensors `expected`.
-
-    Names, shapes and types are compared. Two types differ if only one of them is floating-point. The
-    message names the file `path`, and ends with `remedy`, which says what the user can do.
-    """
+    """Raise InputError if names, shapes or kinds of types (floating-point or not) differ from `expected`."""
     for name, tensor in expected.items():
         if name not in tensors:
             raise InputError(f"{path} does not load (the tensor {name} is missing); {remedy}")
@@ -81,10 +73,6 @@ def check_tensors(
 
 
 def check_finite(tensors: Mapping[str, Tensor], path: Path, remedy: str) -> None:
-    """Raise InputError if a tensor of the file `path` contains NaN or infinity.
-
-    The message names the first such tensor, and ends with `remedy`, which says what to do.
-    """
     for name, tensor in tensors.items():
         if not tensor.isfinite().all():
             raise InputError(f"{path}: {name} has a number that is not finite; {remedy}")

@@ -35,10 +35,7 @@ START = "set train.fine_tune in params.yaml to a folder of weights that fit, or 
 
 
 def save(folder: Path, trained: Trained, weights: dict[str, Tensor]) -> None:
-    """Create `folder` with weights.safetensors and model.yaml.
-
-    model.yaml has a hash of the weights, and a hash of its own other entries.
-    """
+    """Create `folder` with weights.safetensors and model.yaml, which has hashes of both."""
     folder.mkdir(parents=True)
     save_file({name: tensor.contiguous() for name, tensor in weights.items()}, folder / FILE)
     hashes = {**trained.hashes, "weights": sha256(folder / FILE), "model": ""}
@@ -48,10 +45,7 @@ def save(folder: Path, trained: Trained, weights: dict[str, Tensor]) -> None:
 
 
 def load(folder: Path, remedy: str = REMEDY) -> tuple[Captioner, Trained]:
-    """Load the trained model of a folder; return the model, in evaluation mode, and its description.
-
-    Raises InputError, which ends with `remedy`, if a file is missing or damaged, or belongs to another model.
-    """
+    """Load the trained model of a folder, in evaluation mode, and its description."""
     trained = describe(folder, remedy)
     model: Captioner = _filled(trained, folder, remedy, None)
     return model, trained
@@ -63,11 +57,7 @@ def weights_file(folder: Path) -> Path:
 
 
 def load_first(folder: Path) -> tuple[Trainable, Trained]:
-    """Load the pre-trained model, which the last pre-training phase made, from `folder`.
-
-    Returns the model, in evaluation mode, and its description. Raises InputError if the model has no
-    pre-training phase, or if a file is missing or damaged, or belongs to another model.
-    """
+    """Load the model of the last pre-training phase, in evaluation mode, and its description."""
     trained = describe(folder, FIRST)
     if not (phases := trained.recipe.entry.phases):
         raise InputError(f"{folder}: {trained.recipe.model} has no pretraining phase; {FIRST}")
@@ -76,10 +66,7 @@ def load_first(folder: Path) -> tuple[Trainable, Trained]:
 
 
 def take_over(model: Trainable, folder: Path) -> None:
-    """Load tensors of the previous phase from `folder` into `model`.
-
-    `model.takes` selects them by prefixes of names: prefix in the previous phase -> prefix in `model`.
-    """
+    """Load tensors of the previous phase that `model.takes` (prefix there -> prefix here) selects."""
     tensors = _tensors(folder, FIRST, describe(folder, FIRST))
     weights = model.state_dict()
     for earlier_prefix, prefix in model.takes.items():
@@ -92,11 +79,7 @@ def take_over(model: Trainable, folder: Path) -> None:
 
 
 def continue_from(model: Trainable, folder: Path, vocabulary: Vocabulary) -> None:
-    """Load all tensors of the trained weights in `folder` into `model` (setting `train.fine_tune`).
-
-    Raises InputError if a file is missing or damaged, if a tensor has another shape than in `model`, or if
-    `vocabulary` has other words than the weights. The maximum length of a caption may differ.
-    """
+    """Load all trained weights (setting `train.fine_tune`); words must be the same, lengths may differ."""
     trained = describe(folder, START)
     tensors = _tensors(folder, START, trained)
     trained.check_vocabulary(replace(vocabulary, longest=trained.longest, marks=2), f"{folder}: the dataset")
@@ -106,16 +89,11 @@ def continue_from(model: Trainable, folder: Path, vocabulary: Vocabulary) -> Non
 
 
 def hash_of_start(folder: Path) -> str:
-    """Return the hash of the trained weights in `folder`, from which a training starts."""
     return file_hash(weights_file(folder), START)
 
 
 def describe(folder: Path, remedy: str = REMEDY) -> Trained:
-    """Return the description of the trained model in `folder`.
-
-    Raises InputError if the description is damaged or lacks a hash, or if it belongs to another run
-    than the one in the folder's path (DATASET/MODEL/SEED). The message ends with `remedy`.
-    """
+    """Return the description in `folder`, whose run must be that of the path (DATASET/MODEL/SEED)."""
     trained = plain(folder / MODEL, Trained, _record(folder, remedy), remedy)
     if trained.hashes and (missing := {"weights", "model"} - trained.hashes.keys()):
         raise InputError(f"{folder / MODEL}: hashes.{min(missing)} is missing; {remedy}")
@@ -128,22 +106,14 @@ def describe(folder: Path, remedy: str = REMEDY) -> Trained:
 
 
 def check_place(folder: Path, recipe: Recipe, seed: int, source: Path) -> None:
-    """Raise InputError if the path `folder` belongs to another run than that of `recipe` and `seed`.
-
-    For example, data/weights/tabletop/scorer_cbr/1 belongs to seed 1 of scorer_cbr on tabletop.
-    `source` is the path of the recipe's file, for the error message.
-    """
+    """Raise InputError if a path such as data/weights/tabletop/scorer_cbr/1 belongs to another run."""
     run, claimed = f"{recipe.dataset}/{recipe.model}/{seed}", _claimed(folder)
     if claimed not in (None, run):
         raise InputError(f"{source} is the recipe of {run}, but {folder} is for weights of {claimed}")
 
 
 def check_first(folder: Path, recipe: Recipe, seed: int) -> Trained:
-    """Return the description of the pre-trained model in `folder`.
-
-    Raises InputError if the description is damaged or names another dataset, model or seed, or if its
-    recipe has other `sizes` or another `adapt`. For imported weights, these two are not compared.
-    """
+    """Return the description of pre-trained weights that fit the recipe's `sizes` and `adapt`."""
     trained = describe(folder, FIRST)
     run = f"{recipe.dataset}/{recipe.model}/{seed}"
     if trained.run != run:
@@ -172,10 +142,7 @@ def _claimed(folder: Path) -> str | None:
 
 
 def _filled(trained: Trained, folder: Path, remedy: str, phase: str | None) -> Any:
-    """Build the model of a phase (None: captioning) with the weights in `folder`, after checking them.
-
-    Raises InputError, which ends with `remedy`, if the weights are damaged or do not fit the model.
-    """
+    """Build the model of a phase (None: captioning) with the weights in `folder`, after checking them."""
     recipe, source = trained.recipe, folder / MODEL
     if not trained.hashes:
         note = f"note: {source} has no hashes: its weights and words are not verified"

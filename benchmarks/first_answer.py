@@ -3,9 +3,9 @@
     python -m benchmarks first_answer --reference d28c4db5 [--runs 3] [--pairs data/pairs/tabletop.jsonl]
 
 The reference commit is cloned into a temporary folder and runs with this environment. Both builds run each
-program in turn, after one run of each that writes bytecode: a caption of the sample with the shipped weights, a
-judgement of the first reference of each test pair of --pairs, and each stage with --help. The table has
-medians: wall time, processor time (which other programs change less), and the peak of resident memory.
+program in turn, after one run of each that writes bytecode. The programs: a caption of the sample with the
+shipped weights, a judgement of the first reference of each test pair of --pairs, and each stage with --help.
+The table has medians: wall time, processor time (which other programs change less), and the peak of memory.
 """
 
 import argparse

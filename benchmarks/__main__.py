@@ -12,6 +12,7 @@ Before the timing, a check ensures that both sides give the same numbers. Other 
     gpu         measure a GPU; each measurement has a time limit (gpu.py)
     oracle      write features that are made from the scene descriptions (oracle.py)
     reality     compare scores on rendered test pairs with scores on labelled real images (reality.py)
+    first_answer  start and first answer of programs, against an earlier commit (first_answer.py)
     blender     time of the look blender, and what its few rays per pixel cost (blender.py)
 """
 
@@ -25,7 +26,7 @@ from stages import run
 # modules are imported when they run, because a machine with a GPU may lack Java, metrics and plotting
 SIDE_BY_SIDE = ("reading", "extraction", "matching", "decoding", "scoring", "step")
 MODULES = {"step": "training"}  # benchmark -> module, if their names differ
-COMMANDS = ("gpu", "oracle", "reality", "blender")
+COMMANDS = ("gpu", "oracle", "reality", "first_answer", "blender")
 
 
 def main() -> None:

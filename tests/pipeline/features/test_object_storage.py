@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tensorstore
 
 from pipeline.features import object_storage, store_codec
 from pipeline.features.object_storage import Location
@@ -132,7 +133,6 @@ def test_a_host_that_never_answers_is_not_waited_for(monkeypatch, address):
 
 @pytest.mark.parametrize("kind", ["s3", "gs"])
 def test_addresses_of_buckets(kind):
-    tensorstore = object_storage.tensorstore
     found = tensorstore.KvStore.Spec(Location(f"{kind}://bucket/some/s.zarr/").spec("features/"))
     assert found.to_json() == {
         "driver": {"s3": "s3", "gs": "gcs"}[kind],

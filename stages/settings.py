@@ -66,10 +66,7 @@ def write_code(out: Path) -> None:
 
 
 def sections(everything: Params, hashes: dict[str, dict[str, Any]], dataset: str) -> dict[str, Any]:
-    """Return a dataset's settings by section, with the hashes of the user's files that belong to a section.
-
-    `hashes` has these hashes by section; the stage watch writes them.
-    """
+    """Return a dataset's settings by section, with the `hashes` of the user's files of each section."""
     found: dict[str, Any] = everything.of(dataset).model_dump()
     return {name: section | hashes[name] if name in hashes else section for name, section in found.items()}
 

@@ -63,10 +63,6 @@ def resolve(everything: params.Params, dataset: str, model: str) -> Recipe:
 
 
 def entry_of(model: str) -> Entry:
-    """Return the Entry of a model: its class and its requirements (models/common/entry.py).
-
-    Raises InputError if no model has that name.
-    """
     try:
         return models.entry_of(model)
     except ValueError as error:
@@ -74,7 +70,6 @@ def entry_of(model: str) -> Entry:
 
 
 def code_of(model: str) -> dict[str, str]:
-    """Return file -> SHA-256 for the files in models/ that define the model (source_code.of_model)."""
     return source_code.of_model(model, entry_of(model).build)
 
 
@@ -113,11 +108,7 @@ def _overridden(everywhere: Mapping[str, Any], on_dataset: Mapping[str, Any]) ->
 
 
 def _completed(stated: Mapping[str, Any], defaults: Mapping[str, Any], entry: Entry) -> dict[str, Any]:
-    """Return the model's settings `stated`, completed with the dataset's settings `defaults`.
-
-    A null in `stated` is replaced with the value of the same key in `defaults`. A switch that
-    `stated` lacks is taken from `defaults`, if the model's declaration `entry` lists this switch.
-    """
+    """Return `stated` with the dataset's `defaults` for nulls, and for switches that the model has."""
     settings = {key: defaults.get(key) if value is None else value for key, value in stated.items()}
     if "switches" in defaults and isinstance(stated.get("switches"), dict):
         switches = {name: value for name, value in defaults["switches"].items() if name in entry.switches}
@@ -209,11 +200,7 @@ def _weight(sections: Sequence[Mapping[str, float | None]], term: str, recipe: R
 
 
 def stage_lists(recipes: Iterable[Recipe]) -> dict[str, list[str]]:
-    """Return the section `stages` of params.yaml that these recipes need: stage -> names.
-
-    `extract` lists the inputs to extract, and `pretrain` the models to pre-train. DVC makes a stage for
-    each listed name, and cannot derive the lists from `models`.
-    """
+    """Return the inputs to extract and the models to pre-train, which DVC cannot derive from `models`."""
     lists: dict[str, dict[str, None]] = {"extract": {}, "pretrain": {}}
     for recipe in recipes:
         lists["extract"][recipe.input] = None

@@ -35,7 +35,6 @@ class Spec:
 
     @property
     def squashed(self) -> tuple[int, int]:
-        """Width and height of the backbone's input image."""
         return self.size, self.size
 
 
@@ -50,16 +49,10 @@ class PixelSpec:
 
     @property
     def squashed(self) -> tuple[int, int]:
-        """Width and height of a stored image."""
         return self.width, self.height
 
 
 def recorded_spec(features: dict[str, Any]) -> Spec | PixelSpec:
-    """Return the specification of the store of features or pixels with which a model was trained.
-
-    `features` are the fields of the specification as a dictionary, as recorded in the model's recipe.
-    The result is a PixelSpec if the input is "pixels", else a Spec.
-    """
     return PixelSpec(**features) if features.get("input") == PIXELS else Spec(**features)
 
 
@@ -70,11 +63,7 @@ def pixel_spec(settings: params.Features, dataset: Dataset) -> PixelSpec:
 
 
 def chosen(settings: params.Features, dataset_features: Any) -> dict[str, Any]:
-    """Return the settings of the backbone that CHOSEN lists: name -> value.
-
-    The names are `backbone`, `weights`, `stride` and `finer`. A value in `settings`, the section
-    `features` of params.yaml, takes precedence. If it is null, the value in `dataset_features` is used.
-    """
+    """Return the settings of the backbone that CHOSEN lists; a null takes the dataset's value."""
     values = {key: getattr(settings, key) for key in CHOSEN}
     return {key: getattr(dataset_features, key) if value is None else value for key, value in values.items()}
 

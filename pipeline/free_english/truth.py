@@ -51,15 +51,11 @@ class JudgedClaim:
 
     @property
     def verdict(self) -> str:
-        """The judgement of the claim: "correct", "wrong" or "unreadable"."""
         return "unreadable" if NOT_PARSED in self.faults else "wrong" if self.faults else "correct"
 
 
 def judge_free(text: str, pair: Pair) -> Verdict | None:
-    """Return the verdict on a text by the pair's scene, or None if the scene is unknown.
-
-    Raises InputError for a pair whose scene lacks the changed object.
-    """
+    """Return the verdict on a text by the pair's scene, or None if the scene is unknown."""
     if pair.scene is None or pair.change_type is None:
         return None
     return verdict(text, judged_claims(text, pair))
@@ -112,21 +108,12 @@ def _is_open(phrase: Phrase) -> bool:
 
 
 def _is_open_place(place: Place) -> bool:
-    """Return True if a place cannot be judged, because its meaning is unclear.
-
-    There are two cases:
-    - The place is a rank without a side, such as "the second" instead of "the second from the left".
-    - The place names another object by an unclear pronoun or place, such as "behind it" without a
-      known "it".
-    """
+    """Return True for a place that is unclear: "the second" of no side, or "behind it"."""
     return (place.relation == "rank" and not place.side) or any(map(_is_open, place.others))
 
 
 def agreement(text: str, pair: Pair) -> Verdict | None:
-    """Return the verdict on a text, which compares its claims with the pair's references.
-
-    The verdict is None if the references name no kind of change.
-    """
+    """Return the verdict on a text by the pair's references; None if these name no kind of change."""
     truth = of_pair(pair, [Sentence.of(caption) for caption in pair.captions])
     if not truth.kinds:
         return None
@@ -155,13 +142,7 @@ def _by_references(claim: Claim, truth: Claims) -> JudgedClaim:
 
 
 def _tells_change(claim: Claim, truth: Claims) -> bool:
-    """Return True if a claim about the second image also states the change, as in "the cube is now red".
-
-    `truth` has what the references say. A claim with the word "now" or a similar word states the change.
-    Another claim states the change if three conditions hold: the claim describes the second image; each
-    attribute of its subject is one that `truth` gives to the changed object; and the claim gives a new
-    value to the attribute that changed.
-    """
+    """Return True if a claim about the second image states the change: "is now red", or a new value."""
     values = claim.subject.look if claim.subject else ()
     fits_subject = all(value in truth.look.get(name, NONE) for name, value in values)
     after = claim.kind == STATE and claim.when == "after" and fits_subject and bool(_named(claim, truth))
@@ -182,10 +163,7 @@ def _faults(claim: Claim, truth: Claims) -> str:
 
 
 def _named(claim: Claim, truth: Claims) -> Values:
-    """Return the new values that the claim gives to the attribute that changed.
-
-    For example, if the colour changed and the claim says "is now red metal", only red is returned.
-    """
+    """Return the new values of the attribute that changed: only red of "is now red metal"."""
     kinds = {NEW_VALUE.get(name) for name, _ in claim.new} & truth.kinds
     return tuple(pair for pair in claim.new if NEW_VALUE.get(pair[0]) in kinds)
 

@@ -20,7 +20,6 @@ def sha256(path: str | Path) -> str:
 
 
 def of_json(value: Any) -> str:
-    """Return the SHA-256 of a value's JSON text with sorted keys."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
@@ -34,10 +33,7 @@ def file_hash(path: str | Path, remedy: str = "") -> str:
 
 
 def with_hashes(record: Mapping[str, Any], hashes: Mapping[str, str]) -> dict[str, Any]:
-    """Return a copy of the record with the additional key "hashes" (KEY).
-
-    The value of this key has `hashes`, name -> hash, and, as "record", a hash of the record itself.
-    """
+    """Return a copy of the record with `hashes` and its own hash, "record", in the key "hashes"."""
     hashed = {**record, KEY: dict(hashes)}
     hashed[KEY][RECORD] = _record_hash(hashed)
     return hashed
@@ -58,11 +54,7 @@ def read(path: str | Path, record: Any, remedy: str) -> dict[str, str]:
 
 
 def check(path: str | Path, hashes: Mapping[str, str], name: str, file: str | Path, remedy: str) -> None:
-    """Raise InputError if `hashes` has an entry `name` that differs from the hash of `file`.
-
-    The error names `path`, the record file that contains `hashes`. It ends with `remedy`, which says
-    what the user should do.
-    """
+    """Raise InputError, which names the record `path`, if the hash of `file` is not the one in `hashes`."""
     if name in hashes and file_hash(file) != hashes[name]:
         raise InputError(f"{file} is not the file that {path} names by {KEY}.{name}; {remedy}")
 

@@ -9,10 +9,7 @@ from pipeline.tabletop.words import MEANINGS, NOUNS, VERB_PHRASES
 
 
 def right(caption: str, changed: bool | None, own: Collection[str] = ()) -> bool | None:
-    """Return True if the caption correctly reports a change or no change; None if `changed` is unknown.
-
-    `own` has the sentences of the dataset that report no change (no_change.sentences_of).
-    """
+    """Return True if the caption is right about change, None if unknown; `own`: sentences of no change."""
     return None if changed is None else says_no_change(caption, own) != changed
 
 
@@ -23,17 +20,11 @@ def share(answers: Iterable[bool | None]) -> float | None:
 
 
 def attributes(captions: Mapping[str, str], pairs: Sequence[Pair]) -> dict[str, float | None]:
-    """Return shares (0 to 1) of captions that name the true kind of change and the true attributes.
+    """Return shares (0 to 1) of captions with the true kind of change and attributes before it.
 
-    Only pairs with a known changed object are counted; {} if there is none. The keys of the result are:
-
-    - "type": share of captions that end in a verb phrase of the true kind of change
-    - "size", "color", "material" and "shape": share of captions whose subject names the right value and
-      no other value. Captions whose subject does not name the attribute are not counted. None if no
-      caption names it.
-
-    The right value is that of the changed object before the change. For an added object, it is the
-    value after the change.
+    Pairs with a known changed object count; {} without any. "type" is the verb phrase. For "size", "color",
+    "material" and "shape", captions whose subject names the attribute count, and must name only the right
+    value; None without any.
     """
     kinds: list[bool] = []
     correct: dict[str, list[bool | None]] = {attribute: [] for attribute in MEANINGS}

@@ -101,7 +101,6 @@ class _Constant:
 
     @property
     def captions(self) -> dict[str, str]:
-        """The caption of each pair, by id."""
         return dict.fromkeys(self.members, self.caption)
 
 

@@ -40,7 +40,6 @@ class Sentence:
 
     @classmethod
     def of(cls, caption: str) -> "Sentence":
-        """Split a caption into words in lower case. Only the letters a to z belong to words."""
         return cls(tuple(re.findall(r"[a-z]+", caption.lower())))
 
     @cached_property
@@ -50,32 +49,22 @@ class Sentence:
 
     @cached_property
     def subject(self) -> range:
-        """Positions of the words of the first noun phrase, without its article ("small red ball")."""
         return self._phrase(0, self.nouns[0]) if self.nouns else range(0)
 
     @cached_property
     def landmark(self) -> range:
-        """Positions of the words of the second noun phrase, without its article ("red cube").
-
-        The landmark is the object that tells where the subject is, as in "behind the red cube". The range is
-        empty if the sentence has no such noun phrase.
-        """
+        """Positions of the second noun phrase, as in "behind the red cube", or an empty range."""
         return self._phrase(self.subject.stop, self.nouns[1]) if len(self.nouns) > 1 else range(0)
 
     @cached_property
     def value(self) -> int | None:
-        """Index, in the sentence's words, of the new colour or material that the object gets.
-
-        The word must stand after the last noun. The value is None if there is no such word, or if the
-        sentence has a verb of another change.
-        """
+        """Index of the new colour or material, after the last noun; None in another change."""
         after = range(self.nouns[-1] + 1, len(self.words)) if self.nouns else range(0)
         values = [position for position in after if self._attribute(position) in NEW_VALUE]
         return values[-1] if values and self._verb() is None else None
 
     @cached_property
     def attributes(self) -> list[int]:
-        """Positions of the subject's words of size, colour, material and shape."""
         return [position for position in self.subject if self.words[position] in MEANING]
 
     @cached_property
@@ -107,11 +96,7 @@ class Sentence:
 
 
 def of_pair(pair: Pair, references: Sequence[Sentence]) -> Claims:
-    """Return one Claims object that joins the claims of all references of a pair.
-
-    If the dataset states the pair's kind of change, this kind replaces the kinds that the references
-    name.
-    """
+    """Join the claims of a pair's references; the dataset's kind of change replaces theirs."""
     claims = [sentence.claims for sentence in references]
     kinds = frozenset(kind for claim in claims for kind in claim.kinds)
     if pair.change_type in (*CHANGE_TYPES, NO_CHANGE):
@@ -120,14 +105,9 @@ def of_pair(pair: Pair, references: Sequence[Sentence]) -> Claims:
 
 
 def contradicts(candidate: Claims, truth: Claims) -> bool:
-    """Return True if the claims `candidate` and the claims `truth` cannot both be true.
+    """Return True if both claims name kinds, or values of an attribute, but none in common.
 
-    There are two kinds of contradiction:
-    - Both name kinds of change, but have no kind in common.
-    - Both name values of the same attribute, but have no value in common.
-
-    Exception: a candidate such as "the rubber ball became rubber", whose subject already has the new
-    value, makes no sense. The result is then False, whatever `truth` claims.
+    It is False for nonsense such as "the rubber ball became rubber", whatever `truth` claims.
     """
     if any(candidate.look.get(name, NONE) & values for name, values in candidate.value.items()):
         return False
@@ -139,18 +119,11 @@ def contradicts(candidate: Claims, truth: Claims) -> bool:
 
 
 def agrees(caption: str, pair: Pair) -> bool | None:
-    """Return True if the caption agrees with the pair's references, and False if it does not.
+    """Return True if the caption agrees with the pair's references; None if no kind of change is known.
 
-    A caption agrees if all of these are true:
-    - It names a subject, such as "the small red ball".
-    - Its kind of change is the kind that the dataset states for the pair. If the dataset states none, a
-      reference must report this kind.
-    - The references name each size, colour, material and shape that the caption gives the subject, and
-      no other. For example, a caption with "red ball" does not agree if a reference says "blue ball".
-    - A reference names the same new value, such as "blue" in "turned blue", if the caption names one.
-
-    If the pair is unchanged, the caption must instead report no change (no_change.py). Returns None if
-    neither the dataset nor a reference tells the kind of change.
+    A caption agrees if it names a subject, the kind of change (the dataset's, or a reference's), no size,
+    colour, material or shape of the subject but the references' only one, and a new value of theirs. An
+    unchanged pair needs a caption of no change (no_change.py).
     """
     truth = of_pair(pair, [Sentence.of(text) for text in pair.captions])
     if not truth.kinds:

@@ -136,10 +136,6 @@ def _contradictions(
 
 
 def _described(scene: SceneFacts, kind: str) -> tuple[tuple[Placed, ...], Point]:
-    """Return the objects and the camera of the image that a caption describes.
-
-    This is the after image if the kind of change is "add", else the before image.
-    """
     return (scene.after, scene.after_camera) if kind == "add" else (scene.before, scene.before_camera)
 
 
@@ -198,5 +194,4 @@ def marks(words: Sequence[str], wrong: Iterable[str]) -> list[bool]:
 
 
 def quoted(wrong: Iterable[str]) -> str:
-    """Return the false phrases of a verdict in quotation marks, separated by commas."""
     return ", ".join(f"“{phrase}”" for phrase in wrong if phrase.strip())

@@ -94,16 +94,7 @@ def _committed(revision: str) -> list[Path]:
 
 
 def _scores(tree: Any, source: str, tolerance: Mapping[str, float]) -> dict[str, float]:
-    """Return the scores of a metrics.json that are to be checked, as name -> score.
-
-    tree: the content of the metrics.json
-    source: name of the metrics.json in error messages
-    tolerance: its keys are the names of the scores to be checked. A name without a score is left out.
-
-    A name can also be a score of some pairs only, such as "true/changed": the share of true captions of
-    changed pairs. The score of all pairs ("true") can hide a loss on changed pairs, if the model says
-    "no change" more often. Raises InputError if `tree` is not the content of a metrics.json.
-    """
+    """Return the scores that `tolerance` names; "true" can hide a loss of "true/changed"."""
     if not isinstance(tree, dict) or not isinstance(tree.get("total"), dict):
         raise InputError(f"{source} is no metrics.json: it lacks the key total; {RERUN} again")
     all_scores = tree | tree["total"]

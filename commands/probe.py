@@ -83,10 +83,7 @@ def read_cells(arguments: argparse.Namespace, store: FeatureStore, split: str, l
 
 
 def show_accuracy(scores: ProbeScores, split: str, tested: int, trained: int) -> None:
-    """Print, for each attribute, the accuracy of the probe and of the majority.
-
-    The majority is a classifier that always predicts the most frequent class of the training cells.
-    """
+    """Print each attribute's accuracy, and that of the most frequent class in training."""
     title = f"{tested:,} cells of {split}, by a probe trained on {trained:,} cells of train"
     rows = [[name, f"{share:.3f}", f"{scores.majority[name]:.3f}"] for name, share in scores.accuracy.items()]
     show([Table(title, ["attribute", "accuracy", "majority"], rows)])

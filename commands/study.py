@@ -91,10 +91,7 @@ def study(arguments: argparse.Namespace) -> None:
 def _run(
     root: Path, missing: Sequence[tuple[Planned, Run]], base: Base, place: Executor, commits: bool
 ) -> list[str]:
-    """Run a job for each missing run. Return a line for each failed run.
-
-    `commits`: True if all outputs of the runs are kept in DVC's cache (the option --commit).
-    """
+    """Run all missing runs; return a line for each that failed. `commits`: keep outputs in DVC's cache."""
     tasks = [RunTask(run, base, commits, partial(_store_results, root, row, run)) for row, run in missing]
     return Queue(place, tasks).run()
 

@@ -58,10 +58,7 @@ def main() -> None:
 
 
 def extract_together(arguments: argparse.Namespace, start: float) -> None:
-    """Let all processes fill a store together. The first process then moves the store to --out.
-
-    `start` is the time.monotonic() at which the stage started, for the duration in the provenance.
-    """
+    """Let all processes fill a store, and move it to --out; `start`: time.monotonic()."""
     with joined() as ranks, output_lock(arguments.out, is_first=ranks.rank == 0):
         filled = fill(arguments, ranks)
         if filled is not None and ranks.rank == 0:

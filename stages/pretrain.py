@@ -112,10 +112,6 @@ def negatives(arguments: argparse.Namespace, dataset: str) -> OtherInputs:
 
 
 def negatives_in(path: Path, remedy: str) -> OtherInputs:
-    """Read a file of negatives. Return them, with a hash of the file, as OtherInputs.
-
-    Raises InputError if the file is missing or wrong. Its message ends with `remedy`: what to do.
-    """
     return OtherInputs(read_negatives(path, remedy), keys=(sha256(read_text(path, remedy)),))
 
 

@@ -110,10 +110,6 @@ def check_start(start: Path, weights: Path | None) -> None:
 
 
 def hashed(files: list[Path], remedy: str) -> str:
-    """Return one hash of all files. Raises InputError if a file is missing.
-
-    The error message names the first missing file and ends with `remedy`, the advice to the user.
-    """
     if missing := [file for file in files if not file.is_file()]:
         raise InputError(f"{missing[0]} is missing: {remedy}")
     return sha256(*[file.read_bytes() for file in files])

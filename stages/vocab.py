@@ -37,7 +37,6 @@ def main() -> None:
 
 
 def training_captions(pairs: Sequence[Pair]) -> list[str]:
-    """Return the captions of the pairs in the split `train`."""
     return [caption for pair in of_split(pairs, "train") for caption in pair.captions]
 
 

@@ -56,12 +56,7 @@ def _reason(error: Exception) -> str:
 
 
 def tensors_of(file: CheckpointFile) -> dict[str, Tensor]:
-    """Return the tensors of a checkpoint file as a dictionary: name -> tensor.
-
-    The tensors are at the file's top level, and in the entries change_detector_state and speaker_state
-    (PARTS). A tensor in such an entry has the name `<entry>.<name>`. If the file has the entry
-    model_state_dict (STATE), only this entry is searched.
-    """
+    """Return name -> tensor of a file, or of its STATE, and <entry>.<name> -> tensor of its PARTS."""
     tree = _dictionary(file.tree)
     tree = _dictionary(tree.get(STATE)) or tree
     parts = {f"{part}.{name}": value for part in PARTS for name, value in _dictionary(tree.get(part)).items()}

@@ -61,7 +61,6 @@ ADAPTED = "[clip]" + clip.OPENAIS + COMPARISON
 
 
 def in_table(name: str) -> str:
-    """Return the name that the tensor table uses for the parameter `name` of our model."""
     return name_in_file(STARTS, name) or name.removeprefix("difference.")
 
 

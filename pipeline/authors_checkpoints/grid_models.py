@@ -169,10 +169,7 @@ core.lang_lstm.weight_ih                4H,D+e      decoder.speaking.weight_ih
 
 
 def exchanged(path: Path, vocabulary: Vocabulary) -> list[int]:
-    """Return for each word of the vocabulary its row in the authors' word tables. `path` has no effect.
-
-    The row is the word's id, except that <NULL> and <END> have each other's row (see the module).
-    """
+    """Return each word's row in the authors' tables: its id, but <NULL> and <END> are exchanged."""
     return [{NULL: END, END: NULL}.get(row, row) for row in range(len(vocabulary))]
 
 

@@ -134,13 +134,9 @@ def _parameters(row: TensorRow) -> Iterator[TensorRow]:
 def read(
     path: Path, rows: Sequence[TensorRow], tensors: Mapping[str, Tensor], known: Sizes, remedy: str
 ) -> Match:
-    """Check a file's tensors against a table. Return the tensors, and the sizes that they determine.
+    """Check a file's tensors against a table; return them, and the sizes that they determine.
 
-    known: letter -> size, for sizes that no tensor determines
-    remedy: last part of error messages
-
-    Raises InputError, which names the tensor, if a tensor is missing, left over, not finite, or has another
-    shape or type.
+    `known`: letter -> size that no tensor determines
     """
     try:
         sizes = _sizes(rows, tensors, known)
@@ -173,12 +169,7 @@ def _sizes(rows: Sequence[TensorRow], tensors: Mapping[str, Tensor], known: Size
 
 
 def _layers(name: str, tensors: Mapping[str, Tensor]) -> int:
-    """Return the number of layers in a checkpoint file, counted in its tensors' names; at least 1.
-
-    `name` is a tensor's name with `<n>` for the layer's number, such as "layers.<n>.weight". Only the
-    text before `<n>` is used: the different numbers after "layers." are counted. Without any number the
-    result is 1, so that a later check reports the missing tensor.
-    """
+    """Count the layers by the numbers in names such as "layers.<n>.weight"; at least 1."""
     prefix = LAYER.split(name)[0]
     numbers = {tensor.removeprefix(prefix).split(".")[0] for tensor in tensors if tensor.startswith(prefix)}
     return max(1, sum(number.isdecimal() for number in numbers))
@@ -270,12 +261,7 @@ FIELDS |= {"R": "router", "S": "slots"}
 
 
 def sizes_by_name(_: Path, sizes: Sizes, intra: int) -> dict[str, int]:
-    """Rename the sizes that were read from a checkpoint: return name -> size.
-
-    The keys of `sizes` are letters, for example "D". FIELDS translates a letter to the name of our
-    model's size, for example "width". A letter that FIELDS lacks stays as it is. `intra` is not
-    used; all functions in the field System.our_sizes have the same parameters.
-    """
+    """Rename sizes by FIELDS, from "D" to "width"; `intra` is unused, as in System.our_sizes."""
     return {FIELDS.get(letter, letter): size for letter, size in sizes.items()}
 
 
@@ -303,7 +289,6 @@ class System:
 
     @property
     def remedy(self) -> str:
-        """End of error messages, which tells the user to name a released checkpoint of this program."""
         return f"name a released checkpoint of {self.title}"
 
     def is_of(self, names: Iterable[str]) -> bool:

@@ -53,7 +53,6 @@ class DatasetImages:
         return np.concatenate([self._measured(names), copies])
 
     def of_foreign_copies(self, pairs: Sequence[Pair]) -> np.ndarray:
-        """Return the statistics of copies that show other ground, light or objects, (images, SIZE)."""
         return self._measured(spaced(images_of(pairs), MOST_COPIES), altered_images.foreign)
 
     def _measured(self, names: Sequence[str], copy: Copy | None = None) -> np.ndarray:

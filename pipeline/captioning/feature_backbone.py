@@ -169,10 +169,7 @@ class FeatureInput:
             self.network = for_inference(network, dtype).to(self.device)
 
     def squashed(self, image: ImageInput, name: str = "the image") -> np.ndarray:
-        """Open an image, and resize it to the model's input size. Return uint8, (3, H, W).
-
-        `name` is the name of the image in error messages.
-        """
+        """Open an image in the model's input size, uint8 (3, H, W); `name`: in error messages."""
         return RESIZES[self.spec.resize](opened(image, name), self.spec.squashed).transpose(2, 0, 1)
 
     @torch.inference_mode()

@@ -49,11 +49,7 @@ def judge_captions(
 
 
 def judged_labelled(captioner: PairCaptioner, folder: Path, search: Search) -> list[JudgedCaption]:
-    """Caption the pairs of real images in `folder`, and check the captions against hand-made labels.
-
-    The labels of the scenes are in the folder's file labels.jsonl. Raises InputError for wrong labels
-    or images.
-    """
+    """Caption the pairs of real images in `folder`, and judge by its hand-made labels.jsonl."""
     pairs = labelled_scenes.read(folder)
     images = (PairImages(folder / pair.before, folder / pair.after, pair) for pair in pairs)
     return judge_captions(captioner, images, len(pairs), search)

@@ -140,11 +140,7 @@ def _counts(manifest: Path) -> str | None:
 
 
 def _truth_table(truth: Mapping[str, Mapping[str, float]]) -> dict[str, Any] | None:
-    """Return the table of truth metrics, such as the share of true captions. Return None without metrics.
-
-    `truth` is a dictionary from a subset of the test pairs to the metrics' values on it. The table has
-    a row for each metric, and a column for each subset.
-    """
+    """Return a table of truth metrics (subset -> metric -> value), a row for each; None without any."""
     columns = [subset for subset in SUBSETS if subset in truth]
     names = [name for name in TRUTH if any(name in shares for shares in truth.values())]
     rows = {TRUTH[name]: [truth[subset].get(name) for subset in columns] for name in names}
@@ -158,11 +154,7 @@ MARK = (1980, 1, 1, 0, 0, 0)  # time of each file in a .zip, so that equal conte
 
 
 def to_write(text: str) -> Path:
-    """Convert `text` to the path of a package to write, and return this path.
-
-    A path that ends with ".zip" is a file; any other path is a folder. Raises InputError if something
-    exists at the path that a package must not replace, such as a folder that is not a package.
-    """
+    """Convert `text` to the path of a package to write: a file if it ends with ".zip", else a folder."""
     check(path := Path(text), _contents(path))
     return path
 

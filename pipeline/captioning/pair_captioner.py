@@ -153,7 +153,6 @@ class PairCaptioner:
 
     @property
     def identity(self) -> str:
-        """First twelve digits of the weights' SHA-256."""
         return self.sha256[:12]
 
     @property
@@ -169,30 +168,21 @@ class PairCaptioner:
         return content_hash(*parts, *(repr(tensor.tolist()) for tensor in statistics.values()))[:12]
 
     def __call__(self, before: ImageInput, after: ImageInput, search: Search = GREEDY) -> str:
-        """Return the caption. Raises InputError for an image that does not open."""
         return self.attended(before, after, search).caption
 
     def attended(self, before: ImageInput, after: ImageInput, search: Search = GREEDY) -> Attended:
-        """Return the caption with each word's attention, and the images' alignment if the model has one."""
         return self.of_squashed([self._squashed(before, after)], search)[0]
 
     def answer(
         self, before: ImageInput, after: ImageInput, limits: Limits = ALL, search: Search = GREEDY
     ) -> Answer:
-        """Return the caption with the probability that it is correct, or the reason why it is withheld.
-
-        `limits`: minimum probability, and whether images unlike the training images are captioned. Raises
-        InputError if the minimum cannot be applied (see `check_limits`), or if an image does not open.
-        """
+        """Return the caption and its probability of being correct, or why `limits` withhold it."""
         return self.answers([self._squashed(before, after)], search, limits)[0]
 
     def ranked(
         self, before: ImageInput, after: ImageInput, count: int, search: Search | None = None
     ) -> list[Ranked]:
-        """Return the `count` best captions of a beam search, best first, each with its log-probability.
-
-        If `search` is None, the beam is `count`. Raises ValueError if `search.beam` is less than `count`.
-        """
+        """Return the `count` best captions of a beam search; ValueError if its beam is narrower."""
         pair = self._squashed(before, after)
         return self.ranked_of_squashed([pair], count, search or Search(beam=count))[0]
 
@@ -259,11 +249,7 @@ class PairCaptioner:
         return self.calibration
 
     def reader(self, search: Search, grammar: bool, own: Collection[str]) -> Reader:
-        """Return a Reader of this model. A Reader writes captions together with their signals (signals.py).
-
-        If `grammar` is True, captions follow the grammar of coloured solids. `own` has the sentences of the
-        dataset that report no change.
-        """
+        """Return a Reader of captions with their signals; `own`: the dataset's sentences of no change."""
         method = searching(search.beam, search.length_penalty)
         return Reader(self.model, self.vocabulary, method, grammar, own)
 

@@ -30,16 +30,13 @@ class Job:
 
     @property
     def files(self) -> tuple[Path, Path]:
-        """Paths of the two images."""
         return self.root / self.before, self.root / self.after
 
 
 def jobs(path: Path) -> list[Job]:
-    """Return the pairs to caption. `path` is a table (.csv, .jsonl) or a folder.
+    """Return the pairs in a table (.csv, .jsonl), in a folder with a table, or with before/ and after/.
 
-    The folder has a table, or the folders before/ and after/. Names in a table are relative to the table's
-    folder. The number of ignored files is printed. Raises InputError if `path` has no pairs, or if a table
-    has one pair_id for several pairs.
+    Names in a table are relative to its folder. The number of ignored files is printed.
     """
     if path.is_dir() and not any((path / name).is_file() for name in NAMES):
         return _of_folders(path)
@@ -75,10 +72,7 @@ def _of_row(row: PairsRow, root: Path) -> Job:
 
 
 def _file_name(root: Path, name: str) -> str:
-    """Return an image's name as in a dataset: in its shortest spelling, and in the Unicode form on the disk.
-
-    A name that leads out of the table's folder, which no dataset may have, is returned unchanged.
-    """
+    """Return an image's name as in a dataset, or unchanged if it leads out of the table's folder."""
     try:
         return on_disk(root, normalised(name))
     except ValueError:
@@ -122,5 +116,4 @@ def _pair(folder: Path, name: str, before: str | None, after: str | None) -> Job
 
 
 def _as_text(name: str) -> str:
-    """Return a file name as text; bytes that are not UTF-8 become \\xNN."""
     return os.fsencode(name).decode(errors="backslashreplace")

@@ -78,7 +78,6 @@ def _unpack(weights: Path, folder: Path) -> None:
 
 
 def is_package(weights: Path) -> bool:
-    """Return True if `weights` is a package, False if it is a folder that training wrote."""
     return weights.suffix == ".zip" or (weights / FEATURES).exists()
 
 
@@ -116,17 +115,13 @@ def vocabulary_file(folder: Path, trained: Trained, lab: Path) -> Path:
 
 
 def confidence_file(folder: Path, trained: Trained, lab: Path) -> Path:
-    """Return the path of the calibration: in `folder` if it is a package, else in the repository `lab`."""
     return folder / calibration.FILE if is_package(folder) else lab / f"data/confidence/{trained.run}.json"
 
 
 def backbone(folder: Path, trained: Trained, lab: Path) -> tuple[Backbone | None, FeatureSource]:
-    """Return the backbone whose features the trained model reads, and how these features are computed.
+    """Return the model's backbone (None for pixels), and how its features are computed.
 
-    folder: a package, or a folder of weights
-    lab: root of the repository, which is read only if `folder` is not a package
-
-    The backbone is None if the model reads pixels.
+    `folder` is a package, or a folder of weights in the repository `lab`.
     """
     spec = recorded_spec(trained.recipe.features)
     if isinstance(spec, PixelSpec):

@@ -72,7 +72,6 @@ def address_to_read(text: str) -> str:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        """Print one line for a wrong argument, without the usage, and exit with code 2."""
         self.exit(2, f"error: {message}; {self.prog} --help explains the arguments\n")
 
 
@@ -83,10 +82,6 @@ def new_parser(program: str, description: str | None) -> argparse.ArgumentParser
 
 
 def is_output(action: argparse.Action) -> bool:
-    """Return True if a command-line argument is the path of an output: a file or a folder to write.
-
-    Outputs are recognised by the type of the argument. WRITTEN has the names of these types.
-    """
     return getattr(action.type, "__name__", "") in WRITTEN
 
 
@@ -119,25 +114,18 @@ def check_apart(written: Sequence[Path], read: Sequence[str | Path]) -> None:
 
 
 def check_exist(paths: Sequence[Path | None], remedy: str) -> None:
-    """Raise InputError if a path to read does not exist; a path that is None is skipped.
-
-    The message ends with `remedy`, the advice to the user. Commands call this before slow imports.
-    """
+    """Raise InputError if a path (or None) to read does not exist, before slow imports."""
     for path in filter(None, paths):
         if not path.exists():
             raise InputError(f"{path} does not exist; {remedy}")
 
 
 def pairs_of(path: str | Path, split: str) -> list[Pair]:
-    """Return the prepared pairs of a split. Raises InputError if there are none."""
     return pairs_and_others(path, split)[0]
 
 
 def pairs_and_others(path: str | Path, split: str) -> tuple[list[Pair], list[str]]:
-    """Return the prepared pairs of a split, and the ids of the file's other pairs.
-
-    Raises InputError if the split has no pair.
-    """
+    """Return the pairs of a split, at least one, and the ids of the file's other pairs."""
     from pipeline.datasets.manifest import read_pairs
 
     everything = read_pairs(path)
@@ -147,8 +135,5 @@ def pairs_and_others(path: str | Path, split: str) -> tuple[list[Pair], list[str
 
 
 def _location(path: Path) -> Path:
-    """Return the path with the links in its parent folders resolved.
-
-    A link at the end of the path is not resolved, because writing to the path replaces that link.
-    """
+    """Return the path with links resolved in its folders only; writing replaces a link at its end."""
     return path.parent.resolve() / path.name

@@ -159,19 +159,11 @@ def say_constant(validation: Validator) -> None:
 
 
 def feature_store(arguments: argparse.Namespace, recipe: Recipe) -> FeatureStore:
-    """Return the feature store of the recipe's inputs, which is in the folder --features.
-
-    Raises InputError if the features were made with other settings than those of the recipe.
-    """
     return FeatureStore(store_of(arguments.features, recipe.input), expected=recipe.features)
 
 
 def input_contents(arguments: argparse.Namespace, before: Path | None) -> list[str | bytes]:
-    """Return the contents of the files that a phase reads, to identify its inputs.
-
-    The files are the recipe, the pairs and the vocabulary. If `before` is a folder of weights, their hash is
-    added.
-    """
+    """Return the contents of recipe, pairs and vocabulary, and a hash of the weights in `before`."""
     files = [path.read_bytes() for path in (arguments.recipe, arguments.pairs, arguments.vocab)]
     return [*files, file_hash(before / trained_model.FILE, trained_model.FIRST)] if before else [*files]
 

@@ -21,9 +21,8 @@ NO_READER = 128 + 13  # exit code as if SIGPIPE had ended the program; Python ig
 def spin_briefly() -> None:
     """Let idle threads of torch spin briefly, unless the user's environment decides it.
 
-    By default, they spin for milliseconds. If another program runs, each step then waits for a thread that
-    has no core (benchmarks/README.md, "Next to other programs"). The packages `stages` and `commands` call
-    this function before their modules import torch, because libgomp reads the variable when torch loads. The
+    By default, they spin for milliseconds, and each step waits for a thread that has no core if another
+    program runs (benchmarks/README.md). libgomp reads the variable when torch loads, so call this before. The
     library does not call it.
     """
     if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys():
@@ -31,11 +30,7 @@ def spin_briefly() -> None:
 
 
 def run(main: Callable[[], None]) -> NoReturn:
-    """Run the main function of a stage or command, and exit the program with its exit code.
-
-    InputError, a user's mistake, is printed as one line, with exit code 2. Another exception is printed as
-    a bug report, with exit code 1.
-    """
+    """Run the main function of a program, and exit with its exit code: 2 for InputError, 1 for bugs."""
     _raise_on_signals()
     with _escaped_output():
         code = _exit_code(main)
@@ -121,10 +116,7 @@ def _bug_report(error: Exception) -> str:
 
 
 def _raise_on_signals() -> None:
-    """Make SIGTERM and SIGHUP raise SystemExit, so that child processes and temporary files are cleaned up.
-
-    DVC stops a stage with SIGTERM. A terminal that closes sends SIGHUP. With `nohup`, SIGHUP stays ignored.
-    """
+    """Make SIGTERM (DVC) and SIGHUP (terminals) raise SystemExit, so that child processes end."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _exit_on_signal)

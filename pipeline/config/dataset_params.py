@@ -69,10 +69,7 @@ Distinct = AfterValidator(_distinct)
 
 
 def _refuse(faults: Mapping[str, bool]) -> None:
-    """Raise ValueError with the first message that applies.
-
-    faults: message -> True if the message applies
-    """
+    """Raise ValueError with the first message (message -> applies) that applies."""
     for message, applies in faults.items():
         if applies:
             raise ValueError(message)

@@ -70,10 +70,7 @@ class Scenes(Strict):
         return (self.look,) if isinstance(self.look, str) else self.look
 
     def look_of(self, scene: int) -> Look:
-        """Return the look of the scene with this number.
-
-        Five consecutive scenes, one of each kind of change, have the same look.
-        """
+        """Return a scene's look; five consecutive scenes, one of each kind of change, have the same."""
         return self.looks[scene // KINDS_OF_CHANGE % len(self.looks)]
 
 

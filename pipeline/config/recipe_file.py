@@ -64,7 +64,6 @@ class Recipe:
 
     @property
     def entry(self) -> Entry:
-        """Entry of the model in models/. Raises ValueError if no model has that name."""
         return models.entry_of(self.model)
 
     @property
@@ -78,20 +77,12 @@ class Recipe:
         )
 
     def settings_of(self, phase: EarlierPhase) -> dict[str, Any]:
-        """Return the settings of the pre-training phase `phase` from the recipe's dictionary `adapt`.
-
-        If `adapt` has a key with the phase's name, such as "images", the settings are the value of this key.
-        Otherwise, the settings are the whole dictionary.
-        """
+        """Return a pre-training phase's settings: the key of its name in `adapt`, or all of it."""
         settings: dict[str, Any] = self.adapt.get(phase.settings, self.adapt)
         return settings
 
     @property
     def input(self) -> str:
-        """Kind of the model's input: GRID (features of a backbone) or PIXELS (images).
-
-        Recipes of earlier versions do not contain the kind. For these recipes, the kind is GRID.
-        """
         return str(self.features.get("input", models.GRID))
 
     @property
@@ -102,7 +93,6 @@ class Recipe:
 
     @property
     def asks_negatives(self) -> bool:
-        """True if pre-training has the task fda: to distinguish captions from negatives."""
         return "fda" in self.adapt.get("tasks", {})
 
     def first_phase(self) -> "Recipe":
@@ -112,11 +102,7 @@ class Recipe:
         return replace(self, settings=self.settings | {"switches": remaining}, loss={}, train={})
 
     def sizes_for(self, shape: tuple[int, int, int], vocabulary: int, longest: int) -> DataSizes:
-        """Return all sizes of the model: the recipe's sizes and the sizes of the data.
-
-        `shape` is the shape of the input, (C, H, W). `vocabulary` is the number of words. `longest` is the
-        largest number of tokens of a caption. Raises InputError if the sizes do not fit together.
-        """
+        """Return the recipe's sizes with those of the data: (C, H, W), words, tokens of a caption."""
         try:
             return self.entry.sizes(shape[0], shape[1:], vocabulary, longest, **self.sizes)
         except ValueError as error:
@@ -129,10 +115,7 @@ def size_names(sizes: type[DataSizes]) -> list[str]:
 
 
 def switches_of(model: str, dataset: str, settings: Mapping[str, Any]) -> Any:
-    """Return the switches of a model's variant, with the changes that `settings` makes to them.
-
-    Raises InputError if the variant is unknown, or if `settings` has a switch that the model does not use.
-    """
+    """Return the switches of a model's variant, with the changes in `settings`."""
     try:
         return models.switches_of(model, settings)
     except ValueError as error:
@@ -142,12 +125,7 @@ def switches_of(model: str, dataset: str, settings: Mapping[str, Any]) -> Any:
 def build(
     recipe: Recipe, sizes: DataSizes, source: str | Path | None = None, phase: str | None = None
 ) -> Any:
-    """Build the model for a training phase: the pre-training phase `phase`, or captioning if it is None.
-
-    Raises InputError if the settings do not fit the model. The error message begins with `source`,
-    which is the name of the file with the settings. If `source` is None, the message begins with
-    "params.yaml or datasets.yaml", the model and the dataset.
-    """
+    """Build the model of a pre-training phase or, without `phase`, for captioning."""
     try:
         return models.build(recipe.model, sizes, recipe.settings, phase)
     except (TypeError, ValueError) as error:
@@ -155,11 +133,7 @@ def build(
 
 
 def bare(recipe: Recipe, shape: tuple[int, int, int], phase: str | None = None) -> Any:
-    """Build the model for a training phase on the device "meta", so that its tensors have no values.
-
-    `shape` is the shape of the model's input for an image, (C, H, W). `phase` is a pre-training phase; None
-    means captioning.
-    """
+    """Build the model of a phase without values (device "meta") for inputs of a shape, (C, H, W)."""
     with shapes_only():
         return build(recipe, recipe.sizes_for(shape, 8, 8), phase=phase)
 
@@ -173,7 +147,6 @@ def save(path: str | Path, recipe: Recipe) -> None:
 
 
 def same(recipe: Recipe, other: Recipe) -> bool:
-    """Return True if two recipes have the same YAML; lists and tuples count as equal."""
     return yaml_of(asdict(recipe)) == yaml_of(asdict(other))
 
 

@@ -250,10 +250,6 @@ def _loss(weights: Values, entry: Entry, switches: Any, settings: Values, place:
 
 
 def entry_of(model: str) -> Entry:
-    """Return the Entry of a model: its class and its requirements (models/common/entry.py).
-
-    Raises InputError if no model has that name.
-    """
     try:
         return models.entry_of(model)
     except ValueError as error:
@@ -261,7 +257,6 @@ def entry_of(model: str) -> Entry:
 
 
 def code_of(model: str) -> dict[str, str]:
-    """Return file -> SHA-256 for the files in models/ that define the model (source_code.of_model)."""
     return source_code.of_model(model, entry_of(model).build)
 
 
@@ -311,11 +306,7 @@ def _check(recipe: Recipe, everything: params.Params, dataset_settings: Dataset)
 
 
 def stage_lists(recipes: Iterable[Recipe]) -> dict[str, list[str]]:
-    """Return the section `stages` of params.yaml that these recipes need: stage -> names.
-
-    `extract` lists the inputs to extract, and `pretrain` the models to pre-train. DVC makes a stage for
-    each listed name, and cannot derive the lists from `models`.
-    """
+    """Return the inputs to extract and the models to pre-train, which DVC cannot derive from `models`."""
     lists: dict[str, dict[str, None]] = {"extract": {}, "pretrain": {}}
     for recipe in recipes:
         lists["extract"][recipe.input] = None

@@ -36,7 +36,6 @@ class Spec:
 
     @property
     def squashed(self) -> tuple[int, int]:
-        """Width and height of the backbone's input image."""
         return self.size, self.size
 
 
@@ -51,16 +50,10 @@ class PixelSpec:
 
     @property
     def squashed(self) -> tuple[int, int]:
-        """Width and height of a stored image."""
         return self.width, self.height
 
 
 def recorded_spec(features: dict[str, Any]) -> Spec | PixelSpec:
-    """Return the specification of the store of features or pixels with which a model was trained.
-
-    `features` are the fields of the specification as a dictionary, as recorded in the model's recipe.
-    The result is a PixelSpec if the input is "pixels", else a Spec.
-    """
     return PixelSpec(**features) if features.get("input") == PIXELS else Spec(**features)
 
 
@@ -71,11 +64,7 @@ def pixel_spec(settings: params.Features, dataset: Dataset) -> PixelSpec:
 
 
 def chosen(settings: params.Features, dataset_features: Any) -> dict[str, Any]:
-    """Return the settings of the backbone that CHOSEN lists: name -> value.
-
-    The names are `backbone`, `weights`, `stride` and `finer`. A value in `settings`, the section
-    `features` of params.yaml, takes precedence. If it is null, the value in `dataset_features` is used.
-    """
+    """Return the settings of the backbone that CHOSEN lists; a null takes the dataset's value."""
     of_dataset, overrides = (each.model_dump(include={*CHOSEN}) for each in (dataset_features, settings))
     return merged(of_dataset, without_nulls(overrides))
 

@@ -41,36 +41,20 @@ class Clause:
     text: str
 
     def of(self, group: str, symbol: str) -> list[Token]:
-        """Return the tokens with the symbol `symbol` in one named group of the clause.
-
-        `group` is the name of a group in the rule of rules.yaml that matched the clause. For example, "s" is
-        the group of the subject.
-        """
         return [token for token in self.groups.get(group, ()) if token.symbol == symbol]
 
     def has(self, *symbols: str) -> bool:
-        """Return True if a token of the clause has one of these grammar symbols, such as "COLOR"."""
         return any(token.symbol in symbols for token in self.tokens)
 
     @property
     def when(self) -> str:
-        """Time that the clause is about: "before", "after", "now", "both", or "" if no time is named.
-
-        "before" means the first image, and "after" the second image. "now" also means the second image, but
-        with words that state a change, such as "is now red". "both" means both images. If the clause names
-        several times, the last one counts. Times after words such as "instead of" are ignored.
-        """
+        """Last time of the clause: "before", "after", "now" (after a change), "both" or "" (none named)."""
         words = takewhile(lambda word: word.symbol not in ("INSTEAD", "COMPARED", "WHERE"), self.tokens)
         times = [word.meaning for word in words if word.symbol in (WHEN, "IMG", "SCENES") and word.meaning]
         return times[-1] if times else ""
 
     @property
     def aspect(self) -> str:
-        """The first property that the clause names; empty if it names none.
-
-        It is one of color, material, position, look ("appearance"), other (such as size) and all (as in "all
-        properties").
-        """
         return self.aspects[0] if self.aspects else ""
 
     @property
@@ -237,11 +221,7 @@ def _place(token: Token) -> Place:
 
 
 def with_landmark(phrase: Phrase, landmarks: Sequence[Phrase]) -> Phrase:
-    """Return the phrase with pronouns in its expressions of place replaced by the last of `landmarks`.
-
-    Landmarks are the objects that "it" can mean in an expression such as "the ball next to it". Without
-    landmarks, the phrase is returned unchanged.
-    """
+    """Return the phrase with pronouns ("the ball next to it") replaced by the last of `landmarks`."""
     if not landmarks:
         return phrase
     others = [[landmarks[-1] if item.pronoun else item for item in place.others] for place in phrase.places]
@@ -279,10 +259,7 @@ def _value(tokens: Sequence[Token]) -> tuple[Values, bool]:
 
 
 def _opposite(old: Values) -> Values:
-    """Return the other one of the two materials, if `old` is one material; else ().
-
-    For example, "no longer shiny" means matte.
-    """
+    """Return the other material for a single one ("no longer shiny" means matte), else ()."""
     opposites = [other for name, value in old for other in MATERIALS if name == "material" and other != value]
     return (("material", opposites[0]),) if len(opposites) == len(old) == 1 else ()
 

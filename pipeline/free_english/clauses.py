@@ -39,11 +39,9 @@ NO_OTHERS = {
 
 @cache
 def _rules() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """Return the rules that find clauses, from rules.yaml: (kind, regular expression) of each rule.
+    """Return what a clause claims and the expression that finds it, for each rule of rules.yaml.
 
-    The kind says what a clause claims, for example "move". The expression matches the encoded tokens of
-    such a clause (patterns.py). Except for the kind "lead", a match ends where another clause can
-    begin.
+    Except for the kind "lead", a match ends where another clause can begin.
     """
     tree = read_yaml(RULES, "restore it from git")
     rules = []
@@ -131,11 +129,9 @@ class Reading:
         return any(claims.is_change(claim) for claim in self.claims)
 
     def _among(self, clause: Clause) -> None:
-        """Read a clause that only names objects, such as "of the three cubes".
+        """Read a clause that only names objects, such as "of the three cubes": claim that they exist.
 
-        Usually, the claim that these objects exist is added. A later "one" then means one of these objects.
-        But if the last claim is a change without a subject, these objects become its subject, and no claim
-        is added.
+        They become the subject of a preceding change without a subject, if there is one.
         """
         if self.claims and not self.claims[-1].subject and claims.is_change(self.claims[-1]):
             self._refine(clause)  # "type: removal; object: the cube"

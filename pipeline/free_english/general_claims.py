@@ -50,11 +50,7 @@ def same_aspects(clause: Clause, changed: bool) -> list[Claim]:
 
 
 def none_changed(clause: Clause) -> Claim:
-    """Return the claim that nothing changed.
-
-    If the clause names only certain changes, as "nothing was added or moved" does, the claim is limited
-    to the properties that these changes concern.
-    """
+    """Claim that nothing changed, of the properties that the named changes ("moved") concern."""
     verbs = {token.symbol for token in clause.tokens} & {*VERBS}
     is_limited = not clause.has("CHANGED", "PAINTED", "REPLACED", "OCCUR", "SAME", "DIFFERENCE")
     aspects = sorted({VERBS[verb] for verb in verbs}) if is_limited else []

@@ -16,38 +16,26 @@ OPPOSITE = {"left": "right", "right": "left"}
 
 
 def joined(tokens: Sequence[Token], symbol: str, meaning: Any) -> Token:
-    """Return one token with this symbol and meaning, which replaces `tokens`."""
     return Token(symbol, meaning, tokens[0].start, tokens[-1].end)
 
 
 def forward(tokens: list[Token]) -> Token | list[Token]:
-    """Remove words that only say that the second image is compared with the first.
-
-    For words such as "from the first image to the second" or "compared to the first image", the result
-    is []. Words for the opposite direction, such as "from the second image to the first", become one
-    token with the symbol UNKNOWN.
-    """
+    """Remove "compared to the first image" and the like; the opposite direction is UNKNOWN."""
     images = [token.meaning for token in tokens if token.symbol in ("IMG", WHEN)]
     return [] if images in (["before", "after"], ["before"]) else joined(tokens, UNKNOWN, None)
 
 
 def ordinal_image(tokens: list[Token]) -> Token | None:
-    """Join "the first" or "the second" without a noun, as in "the second shows a cube", to an image token.
-
-    "the first" means the before image, and "the second" means the after image. Returns None for other
-    ordinals, such as "the third".
-    """
+    """Join "the first" (before) or "the second" (after) to an image token; None for others."""
     meaning = {"1": "before", "2": "after"}.get(tokens[1].meaning)
     return joined(tokens, "IMG", meaning) if meaning else None
 
 
 def change_noun(tokens: list[Token]) -> Token:
-    """Join words such as "the most obvious change" to one noun token; return a single token unchanged."""
     return joined(tokens, "DIFFERENCE", "") if len(tokens) > 1 else tokens[0]
 
 
 def one_of(tokens: list[Token]) -> list[Token]:
-    """Split the token "one of" (in "the middle one of the cubes") into the noun "one" and the word "of"."""
     return [joined(tokens, "NOUN", (None, False)), joined(tokens, "OF", "")]
 
 
@@ -164,30 +152,19 @@ def number(tokens: list[Token]) -> Token | None:
 
 
 def instead_number(tokens: list[Token]) -> Token:
-    """Join the tokens of a number after "instead of" or "compared to" into one token with symbol NUMBER.
-
-    Example: the "three" in "four objects instead of three". The meaning of the token is the number, or
-    0 for a vague number such as "several".
-    """
+    """Join a number after "instead of" to one NUMBER; 0 for a vague one such as "several"."""
     return joined(tokens, "NUMBER", int(tokens[0].meaning) if tokens[0].meaning.isdigit() else 0)
 
 
 def same_objects(tokens: list[Token]) -> Token | None:
-    """Join a plural phrase such as "the same four objects" to one token.
-
-    The meaning of the token is the number of objects, or 0 if the phrase has no number. Return None for
-    a singular phrase such as "the same cube".
-    """
+    """Join "the same four objects" to a token of their number (0: none); None for a singular."""
     counts = [token.meaning for token in tokens if token.symbol == "COUNT"]
     number = next((int(text[-1]) for text in counts if text[-1].isdigit()), 0)
     return joined(tokens, "CAST", number) if counts or tokens[-1].meaning[1] else None
 
 
 def other_objects(tokens: list[Token]) -> Token:
-    """Join a phrase such as "the other cubes" to one token.
-
-    The meaning of the token is a noun phrase that fits each of these objects, here "cube".
-    """
+    """Join a phrase such as "the other cubes" to one token, which means a phrase for each, "cube"."""
     look = tuple(token.meaning for token in tokens if token.symbol == "ATTR")
     shape = (tokens[-1].meaning[0] or ()) if tokens[-1].symbol == "NOUN" else ()
     is_negated = any(token.symbol == "OTHER" and token.meaning == "none" for token in tokens)

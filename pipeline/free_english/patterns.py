@@ -25,7 +25,6 @@ def _codes() -> dict[str, str]:
 
 
 def coded(tokens: Sequence[Token]) -> str:
-    """Return a string with one character per token, its symbol's code, for the regular expressions."""
     return "".join(_codes()[token.symbol] for token in tokens)
 
 
@@ -50,13 +49,9 @@ def pattern(text: str, times: bool = True) -> re.Pattern[str]:
 
 
 def reduced(tokens: list[Token], forms: Sequence[tuple[str, Build]], backwards: bool = False) -> list[Token]:
-    """Replace all tokens that match a form, and return the new list of tokens.
+    """Replace all tokens that match a form by what its function returns; None: unchanged.
 
-    `forms` has pairs of a form (a pattern of tokens) and a function. The function gets the tokens of a
-    match, and returns their replacement. If it returns None, these tokens stay unchanged.
-
-    If `backwards` is true, matches are searched from the end of the sentence to its start. In "near the
-    cube behind the ball", "behind the ball" is then replaced first.
+    With `backwards`, "behind the ball" is replaced first in "near the cube behind the ball".
     """
     symbols = coded(tokens)
     for form, build in forms:

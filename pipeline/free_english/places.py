@@ -24,10 +24,7 @@ def _times(tokens: Sequence[Token]) -> set[str]:
 
 
 def aspect(tokens: list[Token]) -> Token | list[Token]:
-    """Return one property token for "the colour of the cube" or "its colour".
-
-    For "its new colour", return this token and a token for the time "now".
-    """
+    """Join "the colour of the cube" to a property token; "its new colour" also gives the time "now"."""
     owner = next((token.meaning for token in _with_symbol(tokens, "NP")), Phrase(pronoun=True))
     aspect = joined(tokens, "ASPECT", (_with_symbol(tokens, "COLOR")[0].meaning, owner))
     return [aspect, joined(tokens, WHEN, "now")] if _with_symbol(tokens, "NEW") else aspect
@@ -43,10 +40,7 @@ def aspects(tokens: list[Token]) -> Token:
 
 
 def the_object_that(tokens: list[Token]) -> Token | None:
-    """Return one token for "the object that" in "the object that was removed is the cube".
-
-    Return None if the noun phrase ("the object" here) is a pronoun, or has attributes or places.
-    """
+    """Join "the object that" to one token; None for a pronoun, or with attributes or places."""
     phrase = tokens[0].meaning
     return None if phrase.look or phrase.places or phrase.pronoun else joined(tokens, "WHAT", "")
 
@@ -85,10 +79,7 @@ def between_several(tokens: list[Token]) -> Token | None:
 
 
 def not_before(tokens: list[Token]) -> Token | None:
-    """Return one token for "a red cube, not present before,": a noun phrase marked as a new object.
-
-    Return None if the words name another time than "before".
-    """
+    """Join "a red cube, not present before," to a phrase of a new object; None for another time."""
     new = _times(tokens) == {"before"}
     return joined(tokens, "NP", replace(tokens[0].meaning, new=True)) if new else None
 
@@ -119,7 +110,6 @@ def in_brackets(tokens: list[Token]) -> Token | None:
 
 
 def near_side(tokens: list[Token]) -> Token | None:
-    """Return a place token for "near the front"; None for relations other than near and toward."""
     return joined(tokens, "PLACE", rank(tokens[1])) if tokens[0].meaning in ("near", "toward") else None
 
 
@@ -178,11 +168,7 @@ def with_place(tokens: list[Token]) -> Token | None:
 
 
 def with_value(tokens: list[Token]) -> Token | None:
-    """Join a noun phrase and a value, as in "the cube made of rubber", to one noun phrase token.
-
-    Return None for a pronoun ("it is made of rubber"), for words such as "now", and for a second value
-    of one attribute ("the red cube that is blue"). The value is a separate claim in these cases.
-    """
+    """Join "the cube made of rubber" to one phrase; None for "it", "now" and a second colour."""
     phrase, value = tokens[0].meaning, _with_symbol(tokens, "VALUE")[0].meaning
     if _times(tokens) & {*AFTER} or phrase.pronoun or dict(value).keys() & dict(phrase.look).keys():
         return None
@@ -190,18 +176,12 @@ def with_value(tokens: list[Token]) -> Token | None:
 
 
 def before_phrase(tokens: list[Token]) -> Token | None:
-    """Join a place or value to the noun phrase behind it: "originally on the right, the red ball".
-
-    Return the token of the noun phrase with the place or value; None if they are separate claims.
-    """
+    """Join a place or value to the phrase behind it: "originally on the right, the red ball"."""
     return (with_place if _with_symbol(tokens, "PLACE") else with_value)([tokens[-1], *tokens[:-1]])
 
 
 def seen(tokens: list[Token]) -> Token | None:
-    """Join "the cube that was in the first image" to one noun phrase token, with the image as a place.
-
-    Return None for a pronoun, for "now", or without exactly one time (WHEN; "in both images" is one).
-    """
+    """Join "the cube that was in the first image" to a phrase with the image as a place, or None."""
     phrase, times = tokens[0].meaning, [token.meaning for token in _with_symbol(tokens, WHEN)]
     if len(times) != 1 or times[0] == "now" or phrase.pronoun:
         return None
@@ -209,10 +189,7 @@ def seen(tokens: list[Token]) -> Token | None:
 
 
 def value_of(tokens: list[Token]) -> Token | None:
-    """Return one noun phrase token for words such as "the larger of the two spheres".
-
-    Return None if the noun phrase after "of" is not plural.
-    """
+    """Join "the larger of the two spheres" to one noun phrase; None if the objects are not plural."""
     phrase = tokens[-1].meaning
     if phrase.count != 2:
         return None
@@ -248,38 +225,24 @@ def one_of_them(tokens: list[Token]) -> Token | None:
 
 
 def cleft(tokens: list[Token]) -> Token | None:
-    """Return the noun phrase of "it is the cube" or "the cube is the one", before "that moved" or the like.
-
-    `tokens` are the words before "that". Each noun phrase, such as "the cube", is one token. Return None
-    if the words have neither of these two forms.
-    """
+    """Return the noun phrase of "it is the cube" or "the cube is the one", before "that moved"."""
     if not tokens[-1].meaning.look and not tokens[-1].meaning.places:
         return tokens[0]
     return tokens[-1] if tokens[0].meaning.pronoun and not tokens[-1].meaning.pronoun else None
 
 
 def cleft_aspect(tokens: list[Token]) -> Token | None:
-    """Return the property "the colour of the cube" in "it is the colour of the cube that changed".
-
-    `tokens` end before "that changed". Return None if the first token is not a pronoun such as "it".
-    """
+    """Return "the colour of the cube" in "it is the colour of the cube" (that changed)."""
     return tokens[-1] if tokens[0].meaning.pronoun else None
 
 
 def topic(tokens: list[Token]) -> Token | None:
-    """Return the phrase "the ball" for the words "the ball, it" in "the ball, it was moved".
-
-    Return None if the first noun phrase is a pronoun, or if the second noun phrase is not a pronoun.
-    """
+    """Return "the ball" for "the ball, it" (was moved); None for other phrases."""
     return tokens[0] if tokens[-1].meaning.pronoun and not tokens[0].meaning.pronoun else None
 
 
 def named_after(tokens: list[Token]) -> list[Token] | None:
-    """Join two noun phrases of one new object, as in "one more object, a small red cube".
-
-    Returns the joined noun phrase token, then the tokens of times such as "now". Returns None if the first
-    phrase names no new object, if the second is a pronoun, or if their attributes contradict each other.
-    """
+    """Join "one more object, a small red cube" to a phrase and its times; None if they do not fit."""
     first = tokens[0].meaning
     phrase = apposition(tokens) if first.new else None
     return [phrase, *_with_symbol(tokens, WHEN)] if phrase else None

@@ -85,10 +85,7 @@ def _denied(claims: Sequence[Claim]) -> list[Claim]:
 
 
 def _aspects(claim: Claim) -> list[Claim]:
-    """Split a claim such as "no colours or positions changed" into one claim per property.
-
-    Other claims are returned unchanged, in a list.
-    """
+    """Split a claim such as "no colours or positions changed" into one claim per property."""
     if claim.kind != NO_CHANGE or not claim.aspect:
         return [claim]
     return [replace(claim, kind=SAME, aspect=aspect) for aspect in claim.aspect.split()]

@@ -69,16 +69,11 @@ def lexicon() -> Mapping[tuple[str, ...], tuple[str, Any]]:
 
 @cache
 def _most_words() -> int:
-    """Return the number of words of the longest known phrase."""
     return max(map(len, lexicon()))
 
 
 def _phrases(texts: str) -> Iterator[tuple[str, ...]]:
-    """Yield each phrase of an entry of words.yaml, as a tuple of words.
-
-    In an entry, commas separate the phrases. [a|b|] stands for "a", "b" or nothing. {name} stands for a
-    macro. A verb with a plus stands for its four forms.
-    """
+    """Yield the phrases of an entry of words.yaml: [a|b|] is a choice, {name} a macro, + a verb's forms."""
     for text in with_macros(texts, table()[MACROS]).split(","):
         text = re.sub(r"\b([a-z]+)(\+{1,2})", lambda match: f"[{'|'.join(_forms(*match.groups()))}]", text)
         parts = re.split(r"\[([^\]]*)\]", text)

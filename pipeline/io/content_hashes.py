@@ -24,7 +24,6 @@ def sha256(path: str | Path) -> str:
 
 
 def of_json(value: Any) -> str:
-    """Return the SHA-256 of a value's JSON text with sorted keys."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 

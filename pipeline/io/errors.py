@@ -47,10 +47,7 @@ def printable(text: str) -> str:
 
 
 def listed(problems: list[str], subject: str, remedy: str) -> InputError:
-    """Return an InputError with `subject`, the number of problems, `remedy`, and the first problems.
-
-    `remedy` says what the user should do about the problems.
-    """
+    """Return an InputError with `subject`, the number of problems, `remedy`, and the first problems."""
     count = len(problems)
     selection = f" (the first {MOST_LISTED} of {count})" if count > MOST_LISTED else ""
     return InputError(f"{subject}: {count} problem(s){selection}; {remedy}", *problems[:MOST_LISTED])
@@ -60,13 +57,8 @@ def listed(problems: list[str], subject: str, remedy: str) -> InputError:
 def writing(path: str | Path) -> Iterator[None]:
     """Turn errors of writing `path`, a file or folder, in the `with` block into an InputError.
 
-    Two kinds of system errors are converted:
-
-    - errors that name `path`, a folder above it, a file below it, or its temporary file
-    - errors that only writing can cause, such as "the disk is full" (UNWRITABLE), whatever file they name
-
-    The message names the file of the error, or `path` if the error names no file. All other errors are
-    raised unchanged.
+    Other errors are raised unchanged. Converted are errors that name `path`, a folder above it, a file below
+    it or its temporary file, and errors that only writing can cause, such as "the disk is full" (UNWRITABLE).
     """
     try:
         yield

@@ -25,19 +25,11 @@ Mark = str | None
 
 
 def record(kind: str, files: Mapping[str, Mark]) -> dict[str, Any]:
-    """Return the content of .made.json for a folder of the kind `kind`, such as "weights".
-
-    `files` maps paths to marks. A mark is the SHA-256 of a file, or None for a file that may still change.
-    """
     return {"by": kind, "files": dict(files)}
 
 
 def record_of_files(folder: Path, kind: str) -> dict[str, Any]:
-    """Return a record, the content of .made.json, of the files that the folder has now.
-
-    `kind` is the folder's kind, such as "weights". The record has this kind and, for each path, the file's
-    SHA-256. The file .made.json itself is not in the record.
-    """
+    """Return a .made.json of the files, apart from itself, that the folder has now."""
     names = [name for name in entries(folder) if name != RECORD and (folder / name).is_file()]
     return record(kind, {name: _sha256(folder / name) for name in names})
 

@@ -62,11 +62,7 @@ def _size(count: int) -> str:
 
 @contextmanager
 def opened(path: str | Path, largest: int = LARGEST) -> Iterator[BufferedReader]:
-    """Context manager that opens a file for reading bytes.
-
-    Raises InputError for a pipe, a device, or a file of more than `largest` bytes. Raises OSError for a
-    folder, or if the file cannot be opened.
-    """
+    """Open a regular file of at most `largest` bytes; OSError for a folder or a file that does not open."""
     # without O_NONBLOCK, opening a pipe would block
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # noqa: PTH123
         _check_status(path, os.fstat(file.fileno()), largest)
@@ -74,11 +70,7 @@ def opened(path: str | Path, largest: int = LARGEST) -> Iterator[BufferedReader]
 
 
 def read_bytes(path: str | Path, largest: int = LARGEST) -> bytes:
-    """Return the bytes of a file.
-
-    Raises InputError for a pipe, a device, or a file of more than `largest` bytes. Raises OSError for a
-    folder, or if the file cannot be opened.
-    """
+    """Return the bytes of a file; errors as in `opened`."""
     with opened(path, largest) as file:
         return file.read()  # read(largest) would allocate `largest` bytes at once
 
@@ -121,21 +113,11 @@ def read_text(path: str | Path, remedy: str, largest: int = LARGEST) -> str:
 
 
 def read_lines(path: str | Path, remedy: str, largest: int = LARGEST) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file without line ends.
-
-    Raises the same errors as `read_text`, for example if the file has more than `largest` bytes. If the
-    file is missing or not UTF-8, the message ends with `remedy`, which says what to do.
-    """
     for line in StringIO(read_text(path, remedy, largest)):
         yield line.removesuffix("\n")
 
 
 def read_json(path: str | Path, remedy: str, largest: int = LARGEST) -> Any:
-    """Return the value of a JSON file.
-
-    Raises InputError if the file is missing, not JSON, larger than `largest` bytes, or repeats a key.
-    `remedy` is the end of most error messages: what the user can do.
-    """
     return json_of(read_text(path, remedy, largest), path, remedy)
 
 
@@ -164,11 +146,7 @@ def json_of(text: str, path: str | Path, remedy: str) -> Any:
 
 
 def decoded(text: str) -> Any:
-    """Return the value of a JSON text. Half of a character (\\ud800) is accepted.
-
-    Raises RepeatedKeyError if an object repeats a key, ValueError if the text is not JSON or has an
-    integer of more than 4300 digits, and RecursionError if it is nested too deeply.
-    """
+    """Return a JSON text's value, or raise RepeatedKeyError, ValueError or RecursionError."""
     return _DECODER.decode(text)
 
 

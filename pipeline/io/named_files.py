@@ -53,16 +53,12 @@ def is_rendered(tree: Tree, dataset: str) -> bool:
 
 
 def weights_of_pretraining(tree: Tree) -> list[str]:
-    """Return the file of the backbone's weights for datasets of pre-training; [] for default weights.
-
-    `tree`: the settings of params.yaml.
-    """
+    """Return the file of the backbone's weights for pre-training data; [] for default weights."""
     weights = _weights(tree, tree.get("pretraining", {}))
     return [weights] if weights else []
 
 
 def hashes(files: Iterable[str]) -> dict[str, str | None]:
-    """Return a dictionary: file -> SHA-256, or None if the file is missing, which a later stage reports."""
     return {name: file_hash(name) if Path(name).is_file() else None for name in files}
 
 

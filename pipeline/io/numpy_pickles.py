@@ -60,7 +60,7 @@ class Array(np.ndarray[Any, Any]):
 
 
 def no_bytes(*_: Any) -> bytes:
-    """Replacement for the type bytes: pickles of torch.save call it, without arguments, for no bytes."""
+    """Replace the type bytes, which pickles of torch.save call without arguments."""
     return b""
 
 
@@ -85,7 +85,6 @@ DROPPED = ("numpy.random.", "random.Random")  # how the names of generators of r
 
 
 def replacement(name: str) -> Any:
-    """Return the replacement for a constructor of this name, or None if it is not one of NumPy's."""
     return DroppedState if name.startswith(DROPPED) else REPLACEMENTS.get(name)
 
 

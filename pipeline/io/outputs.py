@@ -50,33 +50,20 @@ class Contents:
             folder_records.check(path, self.by)
 
     def to_write(self, text: str) -> Path:
-        """Convert a command-line argument to the path of a folder to write; for `type=` of add_argument.
-
-        Raises InputError if the folder must not be replaced.
-        """
+        """Convert a command-line argument to a folder that may be written; a `type=` of add_argument."""
         self.check(path := Path(text))
         return path
 
     def note(self, path: Path, names: Iterable[str]) -> None:
-        """List the file names `names` in the record of the folder `path`, before a stage writes these files.
-
-        The record is the file .made.json. It has no hashes of the files yet.
-        """
+        """List `names` in the folder's .made.json, without hashes, before a stage writes these files."""
         write_json(path / RECORD, folder_records.record(self.by, dict.fromkeys(names)))
 
     def seal(self, path: Path) -> None:
-        """Write the record (.made.json) of the folder `path`, which lists the files that the folder has now.
-
-        For each file, the record has the name and the hash.
-        """
         write_json(path / RECORD, folder_records.record_of_files(path, self.by))
 
 
 def file_to_write(text: str) -> Path:
-    """Convert a command-line argument to the path of a file to write; for `type=` of add_argument.
-
-    Raises InputError if the file must not be replaced.
-    """
+    """Convert a command-line argument to a file that may be written; a `type=` of add_argument."""
     check_file(path := Path(text))
     return path
 
@@ -92,10 +79,6 @@ def check_file(path: Path) -> None:
 
 
 def check(path: Path, contents: Contents | None) -> None:
-    """Raise InputError if `path` must not be replaced by the planned output.
-
-    The output is a file if `contents` is None, otherwise a folder of the kind `contents`.
-    """
     check_file(path) if contents is None else contents.check(path)
 
 
@@ -187,7 +170,6 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 def write_json(path: str | Path, value: Any) -> None:
-    """Write `value` as JSON with sorted keys, so that equal values give equal files."""
     write_text(path, json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n")
 
 
@@ -208,5 +190,4 @@ for _versions, _tag, _form, _first in implicit_resolvers:
 
 
 def yaml_of(value: Any, width: int = 80, flow: bool = False) -> str:
-    """Return a value as YAML 1.2 text. Keys keep their order. `flow` selects YAML's flow style."""
     return yaml.dump(value, Dumper=_Dumper, sort_keys=False, width=width, default_flow_style=flow)

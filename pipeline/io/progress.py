@@ -47,16 +47,12 @@ def track(items: Iterable[Item], description: str, unit: str, total: int, done: 
 
 
 def _is_other_process() -> bool:
-    """Return True if this process belongs to torch's process group and is not its process 0.
-
-    Environment variables are not used for this, because they may come from an earlier launch.
-    """
+    """Return True if this is not process 0 of torch's group; variables may be of an earlier launch."""
     distributed = sys.modules.get("torch.distributed")  # if it is not loaded, there is no group
     return distributed is not None and distributed.is_initialized() and distributed.get_rank() > 0
 
 
 def rate_of(rate: float, unit: str) -> str:
-    """Return a rate as text, for example "0.042 batches/s" or "12.3 batches/s"."""
     return f"{rate:.1f} {unit}/s" if rate >= 1 else f"{rate:.2g} {unit}/s"
 
 

@@ -27,17 +27,13 @@ def sha256(*parts: bytes | str) -> str:
 
 
 def code(stage: str, root: Path = ROOT) -> str:
-    """Return a hash of the source files that a stage runs (source_code.of_stage), and of torch's version.
-
-    A stage resumes unfinished work only if this hash is the same.
-    """
+    """Return a hash of a stage's source files and torch's version; unfinished work resumes only with it."""
     import torch
 
     return sha256(json.dumps(source_code.of_stage(stage, root)), torch.__version__)
 
 
 def scratch(stage: str, out: Path, *inputs: bytes | str) -> Path:
-    """Return the folder for unfinished work on `out`, named by a hash of the stage's code and `inputs`."""
     return scratch_folders.scratch(out, sha256(code(stage), *inputs)[:16])
 
 

@@ -28,11 +28,7 @@ _adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
 
 def checked(kind: type[Kind], value: Any, source: str, remedy: str) -> Kind:
-    """Convert a YAML value to the type `kind`. Raises InputError if this is not possible.
-
-    The message names `source`, usually the file, and the first wrong key. The message ends with
-    `remedy`, the advice to the user.
-    """
+    """Convert a YAML value; an InputError names `source`, the first wrong key and `remedy`."""
     try:
         return _adapter(kind).validate_python(value)
     except ValidationError as error:
@@ -40,11 +36,7 @@ def checked(kind: type[Kind], value: Any, source: str, remedy: str) -> Kind:
 
 
 def parsed(kind: type[Kind], text: str, source: str, remedy: str, extra: Extra = "forbid") -> Kind:
-    """Convert a JSON text to the type `kind`; unknown keys are an error unless `extra` is "ignore".
-
-    An InputError names `source` (the file or place of the text) and the first wrong key. The message
-    ends with `remedy`, advice to the user.
-    """
+    """Convert a JSON text; unknown keys are an error unless `extra` is "ignore"."""
     try:
         return _adapter(kind).validate_json(text, strict=True, extra=extra)
     except ValidationError as error:
@@ -52,11 +44,7 @@ def parsed(kind: type[Kind], text: str, source: str, remedy: str, extra: Extra =
 
 
 def read_record(path: str | Path, kind: type[Kind], remedy: str, extra: Extra = "forbid") -> Kind:
-    """Return the value of a JSON file, converted to the type `kind`.
-
-    Raises InputError if the file is missing, repeats a key, or does not fit the type. Unknown keys are
-    an error unless `extra` is "ignore". `remedy` is the end of the message: what the user can do.
-    """
+    """Return a JSON file's value as `kind`; unknown keys are an error unless `extra` is "ignore"."""
     text = read_text(path, remedy)
     with suppress(*FAULTS):
         return _of_json(kind, text, extra)
@@ -120,11 +108,7 @@ def _of_json(kind: type[Kind], text: str, extra: Extra) -> Kind:
 
 
 def _validator_of(kind: Any) -> SchemaValidator:
-    """Return a validator for values of the json module; it is as strict as pydantic is with JSON texts.
-
-    Objects become dataclasses and models, and lists become tuples. Other types are not converted. The models'
-    own validators (prebuilt) would convert more.
-    """
+    """Return a validator as strict as pydantic is with JSON texts; models' own would convert more."""
     return SchemaValidator(_strict_values(_adapter(kind).core_schema), _use_prebuilt=False)
 
 
@@ -143,11 +127,7 @@ def _strict_values(schema: Any) -> Any:
 
 
 def all_faults(error: ValidationError, source: str, remedy: str) -> InputError:
-    """Return an InputError that names the wrong keys; if there are several, each has its own line.
-
-    source: file or place of the wrong value, with which the message begins
-    remedy: what the user can do
-    """
+    """Return an InputError that names all wrong keys, each in its own line if there are several."""
     problems = [_fault_message(problem) for problem in error.errors(include_url=False)]
     if len(problems) > 1:
         return listed(problems, source, remedy)
@@ -155,7 +135,6 @@ def all_faults(error: ValidationError, source: str, remedy: str) -> InputError:
 
 
 def first_fault(error: ValidationError) -> str:
-    """Return a message about the first fault, with its key."""
     return _fault_message(error.errors(include_url=False)[0])
 
 

@@ -40,11 +40,7 @@ def of_stage(name: str, root: Path = ROOT) -> dict[str, str]:
 
 
 def of_model(model: str, build: Callable[..., Any], root: Path = ROOT) -> dict[str, str]:
-    """Return the source files of a model: path -> SHA-256. `build` is the function that builds the model.
-
-    They are the files that the function uses, and the table of models. The hash of the table is that of the
-    model's entry, so that another model in the table changes nothing.
-    """
+    """Return path -> SHA-256 of the files that build a model, and of the model's entry in the table."""
     entry = table_of_models((root / TABLE).read_text("utf-8"))[1][model]
     return dict(sorted({**of_class(build), TABLE: _hash(entry.encode())}.items()))
 
@@ -107,11 +103,6 @@ def _is_read(file: Path, source: bytes) -> bool:
 
 
 def of_class(defined: Callable[..., Any]) -> dict[str, str]:
-    """Return the source files that a class or function uses: path -> SHA-256.
-
-    They are the file that defines it, and the files of this repository that this file imports directly
-    or indirectly (see of_module). For a functools.partial, the wrapped function counts.
-    """
     return of_module(Path(inspect.getfile(getattr(defined, "func", defined))).resolve())
 
 

@@ -218,15 +218,11 @@ EXCEPTIONS |= {"with the exception of"}
 
 
 def sentences_of(pairs: Iterable[Pair]) -> frozenset[str]:
-    """Return the sentences that report no change in a dataset: all references of its unchanged pairs."""
     return frozenset(_plain(text) for pair in pairs if pair.changed is False for text in pair.captions)
 
 
 def says_no_change(caption: str, own: Collection[str] = ()) -> bool:
-    """Return True if the caption reports that nothing changed, in English or by a sentence of the dataset.
-
-    `own` has the dataset's sentences that report no change (`sentences_of`). They may be of any language.
-    """
+    """Return True if the caption reports no change, in English or by a sentence in `own`."""
     return _plain(caption) in own or _says_none(one_line(caption))
 
 

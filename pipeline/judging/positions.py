@@ -30,11 +30,7 @@ CENTRE = Placed(-1, "", "", "", "", 0.0, 0.0)
 
 
 def matching(phrase: Phrase, sight: Sight) -> list[Placed]:
-    """Return the objects of one image that fit a noun phrase.
-
-    `sight` has the image's objects and camera position. Sides and ranks ("the left cube") compare only
-    the objects that fit the rest of the phrase.
-    """
+    """Return the objects that fit a phrase; "the left cube" compares those that fit its rest."""
     fitting = [item for item in sight.objects if looks(item, phrase)]
     other_places = [place for place in phrase.places if place.relation not in ("side", "rank")]
     fitting = [item for item in fitting if all(holds(place, item, [], sight) for place in other_places)]
@@ -43,7 +39,6 @@ def matching(phrase: Phrase, sight: Sight) -> list[Placed]:
 
 
 def looks(item: Placed, phrase: Phrase) -> bool:
-    """Return True if the object has the attributes of the phrase."""
     return all(getattr(item, name) == value for name, value in phrase.look)
 
 
@@ -82,7 +77,6 @@ def beside(side: str, item: Placed, other: Placed, camera: Point) -> bool:
 
 
 def distance(first: Placed, second: Placed) -> float:
-    """Return the distance between the centres (x, y) of two objects, in the units of the scene."""
     return hypot(first.x - second.x, first.y - second.y)
 
 

@@ -105,7 +105,6 @@ class Facts:
 
     @property
     def changed(self) -> Placed | None:
-        """The changed object in the first image that shows it; None for an unchanged pair."""
         return self.old or self.new
 
     def faults(self, claim: Claim) -> str:
@@ -291,19 +290,11 @@ def _changed_of(pair: Pair) -> tuple[Placed | None, Placed | None]:
 
 
 def _agrees(item: Placed | None, values: Values) -> bool:
-    """Return True if the object `item` has all these values, or if `values` is empty.
-
-    If `item` is None and `values` is not empty, return False.
-    """
     return not values or (item is not None and all(getattr(item, name) == value for name, value in values))
 
 
 def _enough(phrase: Phrase, number: int) -> bool:
-    """Return True if `number` objects are as many as the phrase says.
-
-    "Four cubes" means exactly four, and "all four cubes" means at least four. Without a number, the
-    singular means at least one object, and the plural at least two.
-    """
+    """Return True if a number is what the phrase says; "four" is exactly, "all four" at least four."""
     if phrase.number:
         return number >= phrase.number if phrase.count == ALL else number == phrase.number
     return number >= min(phrase.count, 2)

@@ -108,11 +108,7 @@ def of_captions(captions: Iterable[str]) -> Claims:
 
 
 def contradicts(candidate: str, truth: Claims) -> bool:
-    """Return True if the caption `candidate` contradicts the claims `truth` about a part of a bird.
-
-    The caption contradicts the claims if, for one part and one class (such as colours), the caption and
-    `truth` both give values, and have no value in common.
-    """
+    """Return True if, for a part and a class such as colours, both give values, but none in common."""
     claims = of_captions([candidate])
     return any(key in truth and not values & truth[key] for key, values in claims.items())
 
@@ -170,10 +166,6 @@ class Birds:
         self.counts = Counter(word for caption in training for word in _words(caption))
 
     def source(self, pair: Pair, references: Sequence[str], rng: np.random.Generator) -> "BirdSource":
-        """Return the source of negatives (wrong captions) for one pair of the split.
-
-        references: the pair's captions, in the order in which the source uses them
-        """
         return BirdSource(self, references, rng)
 
 

@@ -39,10 +39,7 @@ class Index:
                 self._places[word].append((number, value))
 
     def weights(self, words: Sequence[str]) -> dict[str, float]:
-        """Return the TF-IDF weight of each word in `words`, as a dictionary: word -> weight.
-
-        The weights are not normalised. A word that is in no indexed caption has the document frequency 0.
-        """
+        """Return word -> TF-IDF weight, not normalised; words in no caption have document frequency 0."""
         return {word: count * self._rarity(word) for word, count in Counter(words).items()}
 
     def ranked(self, words: Sequence[str]) -> Iterator[str]:
@@ -88,7 +85,6 @@ class Geometric:
         self.endings = _endings(self.index.documents)
 
     def source(self, pair: Pair, references: Sequence[str], rng: np.random.Generator) -> "GeometricSource":
-        """Return the source of negatives (wrong captions) for one pair; `references`: the pair's captions."""
         return GeometricSource(self, pair, [plain(caption) for caption in references], rng)
 
 
@@ -168,7 +164,6 @@ class GeometricSource:
 
 
 def plain(caption: str) -> str:
-    """Return the caption in lower case, with its tokens joined by single spaces."""
     return " ".join(vocabularies.tokenise(caption, lower_case=True))
 
 
@@ -270,12 +265,7 @@ def _exchanged_values(sentence: Sentence) -> Words | None:
 def _exchanged_ending(
     sentence: Sentence, endings: Mapping[str, Sequence[Words]], rng: np.random.Generator
 ) -> Words | None:
-    """Turn the sentence of an added object into that of a removed object, or the reverse.
-
-    For example, the ending "has been added" is replaced with a random ending of a removal. `endings` is
-    a dictionary: kind of change -> endings of sentences. Return None if the sentence claims neither
-    kind, or if `endings` has no ending of the other kind.
-    """
+    """Turn the sentence of an added object into that of a removed one, or the reverse, or None."""
     opposite = {"add": "drop", "drop": "add"}.get(sentence.claim.kind, "")
     if not endings.get(opposite):
         return None

@@ -10,10 +10,7 @@ from pipeline.tabletop.words import MEANINGS
 
 
 def right(caption: str, changed: bool | None, own: Collection[str] = ()) -> bool | None:
-    """Return True if the caption correctly reports a change or no change; None if `changed` is unknown.
-
-    `own` has the sentences of the dataset that report no change (no_change.sentences_of).
-    """
+    """Return True if the caption is right about change, None if unknown; `own`: sentences of no change."""
     return None if changed is None else says_no_change(caption, own) != changed
 
 

@@ -63,11 +63,7 @@ def key_of(rows: Sequence[Row], names: Collection[str], path: Path, chosen: str 
 
 
 def _entries(tree: dict[str, Any]) -> list[Any]:
-    """Return the entries of a file whose content is one JSON object, `tree`.
-
-    `tree` can have three forms: a log of lmms-eval, which has a list of entries; a single entry; or a
-    mapping from id to value, in which each id becomes an entry.
-    """
+    """Return the entries of a JSON object: a log of lmms-eval, one entry, or id -> value."""
     if isinstance(tree.get("logs"), list):
         return list(tree["logs"])
     if tree.keys() & {*IDS, POSITION}:

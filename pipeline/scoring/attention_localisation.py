@@ -93,7 +93,6 @@ def localise(
 
 
 def named_object(words: Sequence[str]) -> int | None:
-    """Return the position of the first noun of a caption (the changed object); None without a noun."""
     return next((position for position, word in enumerate(words) if word.lower() in NOUNS), None)
 
 
@@ -119,12 +118,7 @@ def centred(boxes: Sequence[Placed], grid: tuple[int, int]) -> np.ndarray:
 
 
 def _views(caption: Attended, pair: Pair, sizes: Mapping[str, Size]) -> list[tuple[np.ndarray, list[Placed]]]:
-    """Return a list of (attention maps of the words, (words, H, W), boxes to compare the maps with).
-
-    If each word has a map for each image, the list has an entry for each image that has a box. If each
-    word has a single map, the list has one entry with the boxes of both images. Without boxes, the list
-    is empty.
-    """
+    """Return maps, (words, H, W), and boxes to compare with, per image, or for both if maps are of both."""
     sides = ((pair.before_box, pair.before), (pair.after_box, pair.after))
     before, after = ([(box, sizes[name])] if box is not None else [] for box, name in sides)
     boxes_of_maps = [before + after] if caption.images == 1 else [before, after][: caption.images]
@@ -132,14 +126,9 @@ def _views(caption: Attended, pair: Pair, sizes: Mapping[str, Size]) -> list[tup
 
 
 def _measured(words: Sequence[str], half_maps: np.ndarray, boxes: list[Placed]) -> dict[str, float | None]:
-    """Return the localisation scores of one caption, as a dictionary: measure -> score.
+    """Return measure (MEASURES) -> score of a caption; float16 maps are (words, H, W).
 
-    words: words of the caption
-    half_maps: one attention map per word, float16 (words, H, W); each is for one image, or for both
-    boxes: change boxes of this image, or of both images
-
-    The measures are the names in MEASURES. `pointing_at_object` and `coverage_at_object` use the map of
-    the word that names the changed object. They are None if no word names an object.
+    "..._at_object" uses the map of the word that names the changed object, and is None without such a word.
     """
     grid = half_maps.shape[1:]
     shares, hits = inside(boxes, grid), centred(boxes, grid)
@@ -169,11 +158,7 @@ def _overlap(box: Box, grid: tuple[int, int]) -> np.ndarray:
 
 
 def _covered(start: float, length: float, cells: int) -> np.ndarray:
-    """Return the fraction of each cell of an axis that lies in an interval, (cells,).
-
-    The axis is the range 0 to 1, divided into `cells` equal cells. The interval is one side of a box: it
-    begins at `start` and has the length `length`.
-    """
+    """Return the fraction of each of the axis' equal cells, (cells,), that lies in an interval of 0 to 1."""
     edges = np.arange(cells + 1) / cells
     return np.diff(np.clip(edges, start, start + length)) * cells
 

@@ -36,10 +36,6 @@ Value = TypeVar("Value", str, float)
 
 
 def read_results(path: Path, remedy: str = CAPTIONS, key: str | None = None) -> dict[str, str]:
-    """Return id -> caption. Raises InputError if the file has no known form, or has an id twice.
-
-    `remedy` is the advice in the message. `key` names the key of the captions (default: one of TEXTS).
-    """
     return _by_id(read_rows(path, remedy), path, (), _text, _text_key, key, remedy)
 
 
@@ -50,14 +46,7 @@ def read_predictions(
     known: KnownIds | None = None,
     drop_unknown: bool = False,
 ) -> dict[str, str]:
-    """Return pair id -> predicted text. Prints a line if entries are left out, or if ids differ in spelling.
-
-    Raises InputError if the file has no known form, has an id twice or an unknown id, or lacks a pair.
-
-    key: name of the key of the texts (default: one of TEXTS)
-    known: the ids that the file may name (default: of the pairs); entries of known.left_out are left out
-    drop_unknown: True to leave out entries with unknown ids
-    """
+    """Return pair id -> predicted text. The file may name the ids `known`; known.left_out are skipped."""
     return _of_pairs(path, pairs, _text, _text_key, key, CAPTIONS, known, drop_unknown)
 
 
@@ -68,19 +57,12 @@ def read_answers(
     known: KnownIds | None = None,
     drop_unknown: bool = False,
 ) -> dict[str, str]:
-    """Return pair id -> answer, as `read_predictions` does; a null or NaN is the empty answer "".
-
-    Programs write a null where a request to a model failed.
-    """
+    """Return pair id -> answer as `read_predictions`; null or NaN, a failed request, is ""."""
     return _of_pairs(path, pairs, _answer, _text_key, key, CAPTIONS, known, drop_unknown)
 
 
 def read_scores(path: Path, pairs: Sequence[Pair], key: str | None = None) -> dict[str, float]:
-    """Return pair id -> score. The values true and false in the file become 1 and 0.
-
-    Raises InputError if the file is malformed, has an id twice, or lacks a pair. `key` names the key of the
-    scores (default: one of SCORES).
-    """
+    """Return pair id -> score, 1 for true and 0 for false; `key`: default one of SCORES."""
     return _of_pairs(path, pairs, _score, _score_key, key, NUMBERS)
 
 
@@ -169,7 +151,6 @@ def _ids_of(rows: Sequence[Row], pairs: Sequence[Pair], remedy: str) -> Callable
 
 
 def _given(value: Any) -> bool:
-    """Return False for the values with which programs fill an absent field: null, NaN and no text."""
     return value not in (None, "") and value == value
 
 

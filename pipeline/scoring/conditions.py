@@ -35,12 +35,10 @@ class Conditions(BaseModel):
     gate: str | None = None
 
     def described(self) -> dict[str, str | None]:
-        """Return the conditions by name, without a gate that no label opened."""
         return self.model_dump(exclude=None if self.gate else {"gate"})
 
     @property
     def mark(self) -> str | None:
-        """Warning about a gate that the true kinds opened; None if they did not."""
         return LABELLED if self.gate else None
 
     def difference(self, other: "Conditions") -> str | None:
@@ -78,24 +76,17 @@ class Scope:
 
 
 def stated(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tokeniser, the number of pairs and the hash of the references that a metrics.json states.
-
-    A value is None if the file does not state it.
-    """
+    """Return tokeniser, number of pairs and hash of references that a metrics.json states, or None."""
     scored = metrics.get(KEY, {})
     tokeniser = metrics.get("scorers", {}).get("tokenizer")
     return {"tokeniser": tokeniser, "pairs": scored.get("pairs"), HASH: scored.get(HASH)}
 
 
 def of_pairs(references: Mapping[str, Iterable[str]]) -> dict[str, str]:
-    """Return pair id -> hash of the pair's references.
-
-    Sentences that differ in white space only, and any order of a pair's sentences, give the same hash.
-    """
+    """Return pair id -> hash of its references, whatever their order and white space."""
     lines = {key: sorted(filter(None, map(one_line, texts))) for key, texts in references.items()}
     return {key: of_json(texts)[:DIGITS] for key, texts in lines.items()}
 
 
 def of_all(hashes: Mapping[str, str]) -> str:
-    """Return the hash of all references, from the hashes of `of_pairs`. The order of pairs has no effect."""
     return of_json(dict(hashes))

@@ -81,12 +81,7 @@ def best_of_references(references: Mapping[str, list[str]]) -> str:
 
 
 def lead(scores: np.ndarray, constant: np.ndarray) -> dict[str, float]:
-    """Return the mean lead of the captions over the constant caption, and half its 95 % interval.
-
-    scores, constant: CIDEr-D of each pair's caption, and of the constant caption, (pairs,)
-
-    The result is {} for fewer than LEAST_PAIRS pairs.
-    """
+    """Return the mean lead in CIDEr-D over the constant caption, and half its 95 % interval, or {}."""
     if len(scores) < LEAST_PAIRS:
         return {}
     leads = scores - constant
@@ -110,9 +105,6 @@ def warnings(metrics: Mapping[str, Any]) -> list[str]:
 
 
 def most_frequent(pairs: Sequence[Pair], count: int) -> list[str]:
-    """Return the `count` most frequent captions, with single spaces between words.
-
-    Captions that are equally frequent are in alphabetical order.
-    """
+    """Return the most frequent captions in single spaces; ties are in alphabetical order."""
     counts = Counter(one_line(text) for pair in pairs for text in pair.captions if text.strip())
     return sorted(counts, key=lambda text: (-counts[text], text))[:count]

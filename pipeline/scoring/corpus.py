@@ -102,7 +102,6 @@ class _Constant:
 
     @property
     def captions(self) -> dict[str, str]:
-        """The caption of each pair, by id."""
         return dict.fromkeys(self.members, self.caption)
 
 

@@ -96,9 +96,6 @@ def _ended_on_exit() -> Iterator[None]:
 
 
 def _gist(messages: str) -> str:
-    """Return, in parentheses, the first exception in Java's messages, or else their first line.
-
-    Return "" if there are no messages.
-    """
+    """Return in parentheses the first exception in Java's messages, or their first line, or ""."""
     match = re.search(r"\w+(Exception|Error): .*", messages) or re.search(r"^(?!Picked up).+", messages, re.M)
     return f" ({match[0].strip()[:200]})" if match else ""

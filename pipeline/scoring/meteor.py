@@ -44,7 +44,6 @@ def statistics(
 
 
 def question(caption: str, references: list[str]) -> str:
-    """Return the jar's input line for a caption."""
     # a separator inside a sentence would split the sentence in two
     return " ||| ".join(["SCORE", *(text.replace("|||", "") for text in (*references, caption))])
 
@@ -101,5 +100,4 @@ def from_statistics(statistics: np.ndarray) -> np.ndarray:
 
 
 def _ratio(numerator: np.ndarray | float, denominator: np.ndarray) -> np.ndarray:
-    """Return the ratio of two arrays; 0 where the denominator is 0."""
     return np.divide(numerator, denominator, out=np.zeros_like(denominator), where=denominator != 0)

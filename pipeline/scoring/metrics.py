@@ -40,12 +40,7 @@ def counted(captions: Captions, references: References) -> dict[str, Counter[Ngr
 def bleu_counts(
     captions: Captions, references: References, grams: Mapping[str, Counter[Ngram]]
 ) -> np.ndarray:
-    """Return the counts from which `bleu` is computed, int64 (pairs, 10).
-
-    The counts of a corpus are the sums over its pairs. A row has: matched n-grams of 1 to 4 words (4), all
-    n-grams of 1 to 4 words (4), words of the caption, and words of the reference closest in length. `grams`
-    is the result of `counted`.
-    """
+    """Return each pair's counts for `bleu`, int64 (pairs, 10), whose sums are those of a corpus."""
     rows = [_bleu_counts(captions[key], references[key], grams) for key in references]
     return np.array(rows, dtype=np.int64).reshape(-1, 2 * LONGEST + 2)
 
@@ -119,17 +114,12 @@ def cider_d(captions: Captions, references: References) -> float:
 
 
 def cider_is_zero(references: References) -> bool:
-    """Return True if CIDEr-D is 0 by definition, whatever the captions are.
-
-    This is the case if each n-gram of the references occurs in the references of every pair, for example
-    with a single pair. The rarity of an n-gram, log(pairs / pairs with the n-gram), is then 0.
-    """
+    """Return True if CIDEr-D is 0 for any captions: all references have the same n-grams."""
     documents = [set().union(*map(ngrams, texts)) for texts in references.values()]
     return all(document == documents[0] for document in documents)
 
 
 def document_frequencies(references: References) -> Counter[Ngram]:
-    """Return n-gram -> number of pairs whose references contain it."""
     return Counter(gram for texts in references.values() for gram in set().union(*map(ngrams, texts)))
 
 
@@ -172,22 +162,14 @@ class CiderD:
         self.set_captions(captions)
 
     def _index_sentences(self, sentences: Mapping[str, Mapping[int, int]]) -> None:
-        """Store the terms of all sentences in one array, sentence after sentence.
-
-        A term is an n-gram together with its count in a sentence. So an n-gram that occurs once in one
-        sentence and twice in another gives two terms. Each n-gram has a number, and each term has a number.
-        `sentences` has a dictionary for each sentence: number of an n-gram -> number of the term.
-        """
+        """Store each sentence's terms: number of an n-gram with its count -> number of the term."""
         self._sentences = len(sentences)
         self._terms = _flat(terms.values() for terms in sentences.values())
         rows = np.repeat(np.arange(self._sentences), [len(terms) for terms in sentences.values()])
         self._slot = rows * LONGEST + self._order[self._terms]  # the sum that a term's square is added to
 
     def _index_documents(self, references: References, sentences: Mapping[str, Mapping[int, int]]) -> None:
-        """Store the distinct n-grams of each pair's references, which together are one document.
-
-        `sentences`: text of a sentence -> number of an n-gram -> number of the term.
-        """
+        """Store the distinct n-grams of each pair's references, which are one document."""
         documents = [set().union(*(sentences[text] for text in texts)) for texts in references.values()]
         self._in_document = _flat(documents)
         self._document = np.repeat(np.arange(len(documents)), [len(grams) for grams in documents])
@@ -289,5 +271,4 @@ def _flat(rows: Iterable[Iterable[int]]) -> np.ndarray:
 
 
 def bigrams(sentence: str) -> int:
-    """Return a sentence's length as CIDEr-D counts it, in bigrams."""
     return max(len(sentence.split()) - 1, 0)

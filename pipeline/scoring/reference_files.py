@@ -75,5 +75,4 @@ def _of_coco(tree: Coco, path: Path) -> dict[str, list[str]]:
 
 
 def has_word(sentences: Iterable[str]) -> bool:
-    """Return True if a sentence holds a letter or a digit."""
     return any(map(str.isalnum, "".join(sentences)))

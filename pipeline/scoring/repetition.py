@@ -57,11 +57,7 @@ def of_captions(captions: Sequence[str]) -> Repetition:
 
 
 def described(captions: Mapping[str, str], subsets: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """Return the entries of metrics.json: the repetition over all pairs, and over the changed pairs.
-
-    captions: pair id -> tokenised caption
-    subsets: name of a subset -> pair ids. Without a subset "change", there is no entry of changed pairs.
-    """
+    """Return metrics.json's repetition over all and, with the subset "change", over changed pairs."""
     entries = {OVERALL: asdict(of_captions([*captions.values()]))}
     if changed := subsets.get("change"):
         entries[CHANGED] = asdict(of_captions([captions[key] for key in changed]))
@@ -84,10 +80,7 @@ def read(metrics: Mapping[str, Any]) -> list[Repetition]:
 
 
 def warnings(metrics: Mapping[str, Any]) -> list[str]:
-    """Return a list with a warning if captions are repeated too often; else [].
-
-    The changed pairs decide, if they are known: one sentence is right for all unchanged pairs.
-    """
+    """Return a warning if captions of the changed pairs (or of all) are repeated too often."""
     if not (repetitions := read(metrics)) or not (fault := repetitions[-1].fault):
         return []
     among = "among the changed pairs, " if CHANGED in metrics else ""

@@ -48,21 +48,14 @@ class Correctness:
 
     @property
     def change_accuracy(self) -> float | None:
-        """Share of captions that are correct about change or no change (0 to 1); None if unknown."""
         return accuracy.share(self.right.values())
 
     @property
     def unreadable(self) -> list[str]:
-        """Ids of pairs whose captions cannot be parsed; these captions count as false."""
         return [pair_id for pair_id, truth in self.pairs.items() if truth[IS_UNREADABLE]]
 
     def shares(self, pair_ids: Iterable[str]) -> dict[str, float | None]:
-        """Return metric -> share, 0 to 1, of the pairs `pair_ids` for which the metric is true.
-
-        The metrics are those in JUDGED and in reversal.NAMES, and IS_UNREADABLE. A share is None if the
-        metric is unknown for all of `pair_ids`. A metric that is unknown for all pairs of `self.pairs` is
-        left out.
-        """
+        """Return metric -> share, 0 to 1, of these pairs; None if unknown for all of them."""
         truths = [self.pairs[pair_id] for pair_id in pair_ids]
         return {
             name: accuracy.share(truth.get(name) for truth in truths)
@@ -200,11 +193,7 @@ def metrics_of(
 def write_metrics(
     path: str | Path, metrics: Mapping[str, Any], summary_path: str | Path | None, hashes: Mapping[str, str]
 ) -> None:
-    """Write `metrics`, the result of `metrics_of`, to the file `path`, and the main scores to `summary_path`.
-
-    `summary_path` is a summary.json, which `dvc metrics show` prints. It is not written if
-    `summary_path` is None. `hashes`: name of a file -> hash, which metrics.json stores.
-    """
+    """Write metrics.json with the files' hashes and, if a path is given, the main scores."""
     write_json(path, with_hashes(metrics, hashes))
     if summary_path is not None:
         summary = metric_names.summary(metrics)

@@ -38,7 +38,6 @@ Ties = Literal["strict", "all_ties"]
 
 
 def retrievable(pairs: Sequence[Pair]) -> list[Pair]:
-    """Return the candidates for retrieval: all pairs except those that are known to be unchanged."""
     return [pair for pair in pairs if pair.change_type != NO_CHANGE]
 
 
@@ -101,20 +100,12 @@ def ranks(similarity: np.ndarray, sentences: Sequence[Sequence[str]]) -> Retriev
 
 
 def _rank(similarity: np.ndarray, right: np.ndarray, axis: int) -> np.ndarray:
-    """Return the rank of the correct candidate in each search, from 1; ties share the mean rank.
-
-    `similarity` has the similarities of all candidates, which lie along `axis`. `right` has the
-    similarity of the correct candidate of each search.
-    """
+    """Return each search's rank of the correct candidate along `axis`; ties share the mean rank."""
     return 1 + (similarity > right).sum(axis) + ((similarity == right).sum(axis) - 1) / 2
 
 
 def _shared(similarity: np.ndarray, sentences: Sequence[Sequence[str]]) -> np.ndarray:
-    """Return, for each of Q sentences, its highest similarity with the pairs that it describes, (Q,).
-
-    A sentence describes each pair that has a sentence with the same text. `sentences` has the sentences
-    of each pair. `similarity` has a row per sentence and a column per pair.
-    """
+    """Return each sentence's highest similarity with the pairs that have its text: (Q, pairs) -> (Q,)."""
     pairs_of: defaultdict[str, list[int]] = defaultdict(list)
     for pair, texts in enumerate(sentences):
         for text in set(texts):
@@ -158,11 +149,7 @@ def _figures(ranks: np.ndarray, median_method: Any) -> dict[str, float]:
 
 
 def candidates(path: Path, split: str) -> list[Pair]:
-    """Return the pairs of a split that retrieval ranks: all except the unchanged pairs.
-
-    `path` is the file of the dataset's pairs. Pairs with an unknown kind of change are kept. Raises
-    InputError if no pair is left.
-    """
+    """Return the pairs of a split, at least one, that retrieval ranks: all but unchanged ones."""
     if pairs := retrievable(of_split(manifest.read_pairs(path), split)):
         return pairs
     raise InputError(f"{path} has no pair of the split {split} where something changed; choose another split")
@@ -211,11 +198,7 @@ def write(
 
 
 def lines(pairs: list[Pair], ranked: RetrievalRanks) -> Iterator[dict[str, Any]]:
-    """Yield a record per pair, with the ranks of its searches.
-
-    `text_to_pair` is a list: the rank of the pair when each of its sentences is the query.
-    `pair_to_text` is one number: the rank of the pair's best sentence when the pair is the query.
-    """
+    """Yield a pair's ranks: of the pair for each sentence, and of its best sentence for the pair."""
     sentence_ranks = iter(ranked.text_to_pair.tolist())
     for pair, pair_rank in zip(pairs, ranked.pair_to_text.tolist(), strict=True):
         by_sentence = [next(sentence_ranks) for _ in pair.captions]

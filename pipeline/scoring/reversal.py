@@ -66,11 +66,6 @@ def agreement(caption: str, exchanged: str, grammar: bool = True, own: Collectio
 
 
 def named(agreement: Agreement) -> dict[str, bool]:
-    """Return the fields of an Agreement that are not None: name in pairs.jsonl -> value.
-
-    An Agreement compares the captions of a pair in both orders of the images. The name in pairs.jsonl of
-    the field `change`, for example, is "reversed_change".
-    """
     return {f"{REVERSED}{name}": value for name, value in asdict(agreement).items() if value is not None}
 
 

@@ -24,13 +24,7 @@ WEIGHTS = "weights.safetensors"  # as in trained_model.py, which this module doe
 
 
 def hashes_of_scored(arguments: Mapping[str, Any]) -> dict[str, str]:
-    """Return the hashes that metrics.json stores: name of a file -> hash.
-
-    The files hold captions, attention maps, pairs, and scores per pair. `arguments` maps the options of
-    stages.score or stages.constant to their values, such as the files' paths. If it names an
-    attention.npz, the result also has what this file records: the hashes of weights and pairs, and the
-    name of the run.
-    """
+    """Return file -> hash of what was scored, and the origin that an attention.npz records."""
     paths = {name: arguments.get(name) for name in (*FILES, "pairs")}
     hashes = {name: content_hashes.file_hash(path) for name, path in paths.items() if path is not None}
     if paths["attention"] is None:

@@ -61,17 +61,11 @@ GRAPHS = "scene-graphs.mdb"  # LMDB database of parsed sentences
 
 
 def folder() -> Path:
-    """Return the folder of SPICE's files and of its cache: $SPICE_CACHE, else .cache/spice."""
     return Path(os.environ.get(VARIABLE) or Path(__file__).parents[2] / DEFAULT).absolute()
 
 
 def folder_name() -> str:
-    """Return how messages name the folder with SPICE's files: "$SPICE_CACHE" or ".cache/spice".
-
-    The first text is returned if the environment variable SPICE_CACHE is set. The value of the variable
-    is not returned, because metrics.json stores the messages, and must not contain paths of this
-    machine.
-    """
+    """Return the folder's name in messages, which metrics.json stores, without this machine's paths."""
     return f"${VARIABLE}" if os.environ.get(VARIABLE) else DEFAULT
 
 

@@ -19,7 +19,6 @@ SHOWN_DIGITS = 12  # of the hash of the references
 
 
 def of_metrics(metrics: Mapping[str, Any]) -> list[str]:
-    """Return all lines for a metrics.json, `metrics`; those whose values are missing are left out."""
     return [*of_scope(metrics), *of_captions(metrics), *of_routing(metrics), *of_constants(metrics)]
 
 
@@ -57,7 +56,6 @@ def of_captions(metrics: Mapping[str, Any]) -> list[str]:
 
 
 def warnings(metrics: Mapping[str, Any]) -> list[str]:
-    """Return warnings about captions that repeat too often, or are no better than the best constant."""
     return [*repetition.warnings(metrics), *constant_baseline.warnings(metrics)]
 
 

@@ -28,10 +28,7 @@ ARGUMENTS = ["edu.stanford.nlp.process.PTBTokenizer", "-preserveLines", "-lowerC
 
 
 def tokenize(sentences: list[str], timeout: float = 300.0) -> list[str]:
-    """Return each sentence in lower case, as tokens joined by one space, without punctuation.
-
-    Each call starts Java (0.2 s). Raises InputError if Java fails or runs for more than `timeout` seconds.
-    """
+    """Return sentences in lower-case tokens without punctuation; each call starts Java (0.2 s)."""
     lines = [one_line(sentence) for sentence in sentences]
     distinct = list(dict.fromkeys(lines))
     tokens = dict(zip(distinct, _tokenized(distinct, timeout), strict=True)) if distinct else {}
@@ -48,10 +45,7 @@ def jar() -> Path:
 
 
 def plain(sentences: list[str]) -> list[str]:
-    """Return the sentences unchanged. Raises InputError unless they consist of lower-case words.
-
-    For captions of the dataset tabletop, the result equals that of `tokenize`, but Java is not needed.
-    """
+    """Return sentences of lower-case words unchanged: for tabletop as `tokenize`, but without Java."""
     for sentence in sentences:
         if not PLAIN.fullmatch(sentence):
             raise InputError(f"{sentence!r} is not plain words; use the scores' tokenizer: --tokens ptb")
@@ -59,11 +53,7 @@ def plain(sentences: list[str]) -> list[str]:
 
 
 def as_written(sentences: list[str], timeout: float = 0.0) -> list[str]:
-    """Reduce white space to single spaces and letters to the form NFC, and change nothing else.
-
-    IDC-PCL's program prepares sentences for scoring in this way. `timeout` has no effect. It only gives
-    this function the signature of `tokenize`.
-    """
+    """Return sentences as IDC-PCL's program scores them, in single spaces; `timeout` has no effect."""
     return [one_line(sentence) for sentence in sentences]
 
 

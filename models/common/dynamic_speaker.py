@@ -92,10 +92,7 @@ class AttentionMap(nn.Module):
 
     @torch.no_grad()
     def initialise(self, steepness: float, least: float) -> None:
-        """Initialise the weights so that a cell's logit is a linear function of the mean m of its M channels.
-
-        The logit is `steepness` * (m - `least`).
-        """
+        """Make a cell's logit `steepness` * (m - `least`), where m is the mean of its M channels."""
         nn.init.zeros_(self.embed.get_parameter("bias"))
         nn.init.constant_(self.weigh.get_parameter("bias"), -steepness * least)
         self.weigh.weight.fill_(steepness / self.weigh.in_channels)

@@ -91,15 +91,7 @@ class MccJointEncoder(nn.Module):
         self.layers = layers_of(sizes, dropout)
 
     def forward(self, before: Tensor, after: Tensor) -> Aligned:
-        """Compare two encoded images, (B, N, D) each, and return an Aligned.
-
-        Its field `memory`, (B, N, 2D), is the input of the decoder. Each of its N tokens joins the outputs
-        for the same cell in the before image and in the after image.
-
-        The Aligned also has the queries of the after image and the keys of the before image, from the last
-        layer. Its method `alignment` computes from them how much each cell of the after image attends to
-        each cell of the before image. These weights sum to 1 for each cell of the after image.
-        """
+        """Compare encoded images, (B, N, D) each; `memory`, (B, N, 2D), joins both at each cell."""
         u = torch.cat([before + self.images.weight[0], after + self.images.weight[1]], 1)  # (B, 2N, D)
         for layer in self.layers:
             queries, keys, values = layer.attention.projections(u)

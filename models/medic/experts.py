@@ -56,11 +56,9 @@ class ExpertMemories(nn.Module):
         return slots.flatten(2).to(x.dtype) @ self.values.flatten(0, 1)
 
     def each(self, x: Tensor, chosen: Tensor) -> Tensor:
-        """Return E_k(x), (n, N, F), for cells x, (n, N, F); `chosen`, (n,), are the pairs' experts k."""
         return self.addresses(x, chosen) @ self.values[chosen]
 
     def pooled(self, x: Tensor, chosen: Tensor) -> Tensor:
-        """Return the mean of `each` over the cells, (n, F)."""
         return (self.addresses(x, chosen).mean(1, keepdim=True) @ self.values[chosen])[:, 0]
 
     def addresses(self, x: Tensor, chosen: Tensor) -> Tensor:

@@ -95,11 +95,7 @@ class VardDisentangling(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return three tensors (B, N, A): both images after PERL, and the difference D of the two.
-
-        PERL is position-embedded representation learning. The inputs are the images' cells before PERL,
-        (B, N, A) each.
-        """
+        """Return both images after PERL (position-embedded representation learning), and the difference D."""
         b, a = self.perl(before), self.perl(after)
         b_same = self.same(self.perl.across(b, a) + b)
         a_same = self.same(self.perl.across(a, b) + a)

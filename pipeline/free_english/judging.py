@@ -9,10 +9,7 @@ from pipeline.judging.verdicts import JudgedClaim, Verdict, verdict
 
 
 def judge_free(text: str, pair: Pair) -> Verdict | None:
-    """Return the verdict on a text by the pair's scene, or None if the scene is unknown.
-
-    Raises InputError for a pair whose scene lacks the changed object.
-    """
+    """Return the verdict on a text by the pair's scene, or None if the scene is unknown."""
     judged = judged_claims(text, pair)
     return None if judged is None else verdict(text, judged)
 
@@ -23,10 +20,7 @@ def judged_claims(text: str, pair: Pair) -> list[JudgedClaim] | None:
 
 
 def agreement(text: str, pair: Pair) -> Verdict | None:
-    """Return the verdict on a text, which compares its claims with the pair's references.
-
-    The verdict is None if the references name no kind of change.
-    """
+    """Return the verdict on a text by the pair's references; None if these name no kind of change."""
     truth = references_of(pair)
     return verdict(text, judged_by_references(read(text), truth)) if truth.kinds else None
 

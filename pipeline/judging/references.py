@@ -59,14 +59,9 @@ def of_pair(pair: Pair, claims: Iterable[Claim]) -> JointClaims:
 
 
 def contradicts(candidate: JointClaims, truth: JointClaims) -> bool:
-    """Return True if the claims `candidate` and the claims `truth` cannot both be true.
+    """Return True if both claims name kinds, or values of an attribute, but none in common.
 
-    There are two kinds of contradiction:
-    - Both name kinds of change, but have no kind in common.
-    - Both name values of the same attribute, but have no value in common.
-
-    Exception: a candidate such as "the rubber ball became rubber", whose subject already has the new
-    value, makes no sense. The result is then False, whatever `truth` claims.
+    It is False for nonsense such as "the rubber ball became rubber", whatever `truth` claims.
     """
     if any(candidate.look.get(name, NONE) & values for name, values in candidate.value.items()):
         return False
@@ -114,13 +109,7 @@ def faults_of(claim: Claim, truth: JointClaims) -> str:
 
 
 def _tells_change(claim: Claim, truth: JointClaims) -> bool:
-    """Return True if a claim about the second image also states the change, as in "the cube is now red".
-
-    `truth` has what the references say. A claim with the word "now" or a similar word states the change.
-    Another claim states the change if three conditions hold: the claim describes the second image; each
-    attribute of its subject is one that `truth` gives to the changed object; and the claim gives a new
-    value to the attribute that changed.
-    """
+    """Return True if a claim about the second image states the change: "is now red", or a new value."""
     values = claim.subject.look if claim.subject else ()
     fits_subject = all(value in truth.look.get(name, NONE) for name, value in values)
     after = claim.kind == STATE and claim.when == "after" and fits_subject and bool(_named(claim, truth))
@@ -128,10 +117,7 @@ def _tells_change(claim: Claim, truth: JointClaims) -> bool:
 
 
 def _named(claim: Claim, truth: JointClaims) -> Values:
-    """Return the new values that the claim gives to the attribute that changed.
-
-    For example, if the colour changed and the claim says "is now red metal", only red is returned.
-    """
+    """Return the new values of the attribute that changed: only red of "is now red metal"."""
     kinds = {NEW_VALUE.get(name) for name, _ in claim.new} & truth.kinds
     return tuple(pair for pair in claim.new if NEW_VALUE.get(pair[0]) in kinds)
 

@@ -79,13 +79,7 @@ def _is_open(phrase: Phrase) -> bool:
 
 
 def _is_open_place(place: Place) -> bool:
-    """Return True if a place cannot be judged, because its meaning is unclear.
-
-    There are two cases:
-    - The place is a rank without a side, such as "the second" instead of "the second from the left".
-    - The place names another object by an unclear pronoun or place, such as "behind it" without a
-      known "it".
-    """
+    """Return True for a place that is unclear: "the second" of no side, or "behind it"."""
     return (place.relation == "rank" and not place.side) or any(map(_is_open, place.others))
 
 

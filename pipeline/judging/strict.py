@@ -85,16 +85,11 @@ class Sentence:
 
     @cached_property
     def subject(self) -> range:
-        """Positions of the words of the first noun phrase, without its article ("small red ball")."""
         return self._phrase(0, self.nouns[0]) if self.nouns else range(0)
 
     @cached_property
     def landmark(self) -> range:
-        """Positions of the words of the second noun phrase, without its article ("red cube").
-
-        The landmark is the object that tells where the subject is, as in "behind the red cube". The range is
-        empty if the sentence has no such noun phrase.
-        """
+        """Positions of the second noun phrase, as in "behind the red cube", or an empty range."""
         return self._phrase(self.subject.stop, self.nouns[1]) if len(self.nouns) > 1 else range(0)
 
     @property
@@ -109,17 +104,12 @@ class Sentence:
 
     @cached_property
     def value(self) -> int | None:
-        """Index, in the sentence's words, of the new colour or material that the object gets.
-
-        The word must stand after the last noun. The value is None if there is no such word, or if the
-        sentence has a verb of another change.
-        """
+        """Index of the new colour or material, after the last noun; None in another change."""
         values = [position for position in self.ending if self._meaning(position)[0] in NEW_VALUE]
         return values[-1] if values and self._verb() is None else None
 
     @cached_property
     def attributes(self) -> list[int]:
-        """Positions of the subject's words of size, colour, material and shape."""
         return self._attributes(self.subject)
 
     @cached_property

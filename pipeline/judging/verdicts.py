@@ -48,7 +48,6 @@ class JudgedClaim:
 
     @property
     def verdict(self) -> str:
-        """The judgement of the claim: "correct", "wrong" or "unreadable"."""
         return "unreadable" if UNPARSED in self.faults else "wrong" if self.faults else "correct"
 
 
@@ -90,5 +89,4 @@ def marks(words: Sequence[str], wrong: Iterable[str]) -> list[bool]:
 
 
 def quoted(wrong: Iterable[str]) -> str:
-    """Return the false phrases of a verdict in quotation marks, separated by commas."""
     return ", ".join(f"“{phrase}”" for phrase in wrong if phrase.strip())

@@ -186,35 +186,21 @@ class BirdSource:
         self._claims = of_captions(references)
 
     def wrong(self, caption: str) -> bool:
-        """Return True if the caption contradicts the references of the pair about a part of a bird."""
         return contradicts(caption, self._claims)
 
     def retrieve(self, number: int) -> Iterator[str]:
-        """Yield captions of the split, from the most to the least similar to one reference of the pair.
-
-        The reference has the index `number` modulo the number of references. The pair's own captions can
-        be among the results; the method `wrong` returns False for them.
-        """
+        """Yield the split's captions, maybe also of this pair, from the most similar to a reference on."""
         reference = self._references[number % len(self._references)]
         ranked = self._split.index.ranked(vocabularies.tokenise(reference, lower_case=True))
         yield from (self._split.written[text] for text in ranked)
 
     def replace(self, number: int) -> Iterator[str | None]:
-        """Yield the references in turn, from reference `number` on, each with some words replaced.
-
-        At the first use of each reference, REPLACED of its words are replaced: those with the largest TF-IDF
-        weights. At later uses, 1 to REPLACED random words are replaced. A new word never names a value (such
-        as a colour) that a reference names. A reference without replaceable words gives None.
-        """
+        """Yield references in turn with words replaced, but by no value that a reference names, or None."""
         for turn, caption in enumerate(self._turns(number)):
             yield self._replaced(caption, heaviest=turn < len(self._references))
 
     def confuse(self, number: int) -> Iterator[str | None]:
-        """Yield wrong captions: references of the pair with the words animal1 and animal2 exchanged.
-
-        The references are used in turn, endlessly, from the index `number` on. For a reference that stays
-        true after the exchange, such as "both animals are similar", None is yielded.
-        """
+        """Yield references in turn with animal1 and animal2 exchanged; None if they stay true."""
         for caption in self._turns(number):
             is_alike = any(words <= set(_words(caption)) for words in ALIKE)
             yield None if is_alike else ANIMAL.sub(lambda match: f"animal{3 - int(match[1])}", caption)

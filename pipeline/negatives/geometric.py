@@ -100,21 +100,15 @@ class GeometricSource:
         self._unchanged = self._truth.kinds == {NO_CHANGE}
 
     def wrong(self, caption: str) -> bool:
-        """Return True if the caption contradicts the references or the pair's kind of change."""
         return contradicts(joint([_sentence(caption).claim]), self._truth)
 
     def retrieve(self, number: int) -> Iterator[str]:
-        """Yield captions of the split that are candidates for a negative of the pair.
+        """Yield captions of the split that are candidates for a negative; `number` counts the calls.
 
-        `number` counts the calls for the pair, from 0. The captions depend on the pair and on `number`:
-        - Unchanged pair: captions that report a change, in random order. If `number` is 0 or 1, the
-          captions of the same scene come first.
-        - Changed pair, `number` is 1: captions that report no change, in random order, if the split has any.
-          Without such negatives, a model could learn in the pre-training task FDA that captions of no change
-          are never negatives.
-        - Changed pair, otherwise: captions that report a change. The captions that are most similar to a
-          reference come first. `number` is the index of this reference; after the last one, the count
-          starts again.
+        - Unchanged pair: captions that report a change, at first those of the same scene.
+        - Changed pair, `number` is 1: captions that report no change. Otherwise a model could learn in the
+          pre-training task FDA that such captions are never negatives.
+        - Changed pair, otherwise: captions that report a change, those most similar to a reference first.
         """
         if self._unchanged:
             scene_captions = self._split.of_scene.get(self._pair.scene_id, []) if number < 2 else []
@@ -127,24 +121,16 @@ class GeometricSource:
             yield from self._split.index.ranked(reference.words)
 
     def replace(self, number: int) -> Iterator[str | None]:
-        """Yield wrong captions: references of the pair in which one or two words are replaced.
-
-        The references are used in turn, endlessly, starting with the one at the index `number`. One word is
-        replaced if `number` is even, and up to two words if it is odd. Yields None for a reference in which
-        no word can be replaced, and nothing for an unchanged pair.
-        """
+        """Yield references in turn with one word (or two, if `number` is odd) replaced, or None."""
         for sentence in self._turns(number):
             weights = self._split.index.weights(sentence.words)
             yield _text(_replaced(sentence, self._truth, weights, 1 + number % 2, self._rng))
 
     def confuse(self, number: int) -> Iterator[str | None]:
-        """Yield references of the pair in which two parts are exchanged.
+        """Yield references in turn with two parts exchanged, or None if this is impossible.
 
-        The references are used in turn, endlessly, starting with the one at the index `number`. If `number`
-        is even, the subject and the landmark are exchanged. If `number` is odd, the old and the new value,
-        such as "red" and "blue", are exchanged. A reference of an added or removed object has no such
-        values. So its ending, such as "has been added", is replaced with one of the opposite change. Yields
-        None for a reference that cannot be changed in this way, and nothing for an unchanged pair.
+        If `number` is even, these are subject and landmark, else old and new value. Without values, the
+        ending ("has been added") is replaced with one of the opposite change.
         """
         for sentence in self._turns(number):
             if number % 2 == 0:

@@ -38,10 +38,7 @@ class PublishedDataset:
 
     @cached_property
     def splits(self) -> dict[str, list[Pair]]:
-        """Dictionary: name of a split in other tools, such as "validation" -> pairs of the split.
-
-        Splits without pairs are left out.
-        """
+        """Pairs by the split's name in other tools, such as "validation", without empty splits."""
         splits = {FOLDERS[split]: of_split(self.pairs, split) for split in SPLITS}
         return {name: pairs for name, pairs in splits.items() if pairs}
 

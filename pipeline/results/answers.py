@@ -35,7 +35,6 @@ class JudgedAnswer:
 
     @property
     def unreadable(self) -> bool:
-        """True if the caption cannot be parsed."""
         return self.verdict.faults == UNPARSED
 
     @property

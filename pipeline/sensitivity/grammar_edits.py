@@ -131,7 +131,6 @@ class EditSource:
     random: random.Random
 
     def shuffled(self, values: Sequence[str]) -> list[str]:
-        """Return the values in random order."""
         return self.random.sample([*values], len(values))
 
 

@@ -74,7 +74,6 @@ def normalised(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return the text in Unicode's form NFC, with one space for each run of white space or line breaks."""
     return " ".join(normalised(text).split())
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.datasets.schema import write_pairs
 from tests import project_params
-from tests.pipeline.scoring.test_verdicts import DROPPED, GREEN, STILL
+from tests.pipeline.judging.test_verdicts import DROPPED, GREEN, STILL
 from tests.recorded import three_seeds
 from tests.running import refuse, succeed
 from tests.scored import line, write

@@ -35,7 +35,6 @@ STARTS: dict[str, set[str]] = {
     "stages.settings": {"torch"},
     "stages.train": {"torch"},
     "stages.vocab": set(),
-    "stages.watch": set(),
     "commands.agreement": TABLES,
     "commands.annotators": set(),
     "commands.calibrate": set(),

@@ -11,10 +11,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from models import MODELS
 from pipeline.config.dataset_params import Count, Dataset, Name, Positive, Strict
 from pipeline.config.params import Params, merged
-from pipeline.config.resolving import layers
 from pipeline.config.store_contents import pixel_spec, spec
 from pipeline.io.errors import InputError
 from pipeline.io.inputs import read_yaml
@@ -139,6 +137,10 @@ def _our_conditions(dataset: str, settings_of: str | None, params: Params) -> di
     train = dataset_settings.train.model_dump() | params.train.decides
     images = _grid(params, dataset_settings)
     if settings_of in dataset_settings.models:
+        # imported late: the models import torch
+        from models import MODELS
+        from pipeline.config.resolving import layers
+
         model = next(name for name, entry in MODELS.items() if entry.family == settings_of)
         # the overrides of a single model are not those of the family
         found = merged(*(layer.values for layer in layers(params, dataset, model)[:-1]))

@@ -22,9 +22,9 @@ NO_READER = 128 + 13  # exit code as if SIGPIPE had ended the program; Python ig
 def spin_briefly() -> None:
     """Let idle threads of torch spin briefly, unless the user's environment decides it.
 
-    By default, they spin for milliseconds, and each step waits for a thread that has no core if another
-    program runs (benchmarks/README.md). libgomp reads the variable when torch loads, so call this before. The
-    library does not call it.
+    By default, they spin for milliseconds. If another program runs, each step then waits for a thread that
+    has no core (benchmarks/README.md, "Next to other programs"). libgomp reads the variable when torch loads,
+    so call this before. The library does not call it.
     """
     if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys():
         os.environ["GOMP_SPINCOUNT"] = "10000"

@@ -22,7 +22,9 @@ PIPELINE = """
 stages:
   prepare: {matrix: {dataset: '${datasets}'}, cmd: mkdir data/pairs && touch data/pairs/p, outs: [data/pairs]}
   settings:
-    cmd: mkdir -p data && cp stages/x data/code && cp params.yaml data/settings
+    cmd: >-
+      mkdir -p data && cp stages/x data/code &&
+      python -c "import yaml; print(yaml.safe_load(open('params.yaml')).get('dataset'))" > data/settings
     always_changed: true
     outs: [data/code, data/settings]
   extract:

@@ -37,7 +37,9 @@ def copy(folder: Path, *names: str) -> None:
         packed = _git("archive", "--format=tar", "HEAD", "--", *names)
         assert packed is not None, f"the last commit lacks one of {names}"
         with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-            archive.extractall(folder, filter="data")
+            # Python 3.11.0 to 3.11.3 have no filters; the archive is our own
+            filters = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+            archive.extractall(folder, **filters)
         return
     for name in names:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -45,3 +45,12 @@ def test_captions_of_new_scenes_are_judged_by_kind_of_change():
     assert shares.pop("all changes") == pytest.approx(100 * (1 - 2 / (5 * SCENES)), abs=0.05)
     assert shares.pop(KINDS[0]) == pytest.approx(100 * (1 - 2 / SCENES), abs=0.05)
     assert set(shares.values()) == {100.0}
+
+
+def test_kept_images_serve_settings_for_any_number_of_scenes_but_no_other_seed(tmp_path):
+    first = draw(SETTINGS, "color", "moderate", 0, tmp_path)
+    again = draw(SETTINGS.model_copy(update={"scenes": 7}), "color", "moderate", 0, tmp_path)
+    assert (again.before, again.after) == (first.before, first.after)
+    assert len([*tmp_path.iterdir()]) == 1
+    draw(SETTINGS.model_copy(update={"seed": SETTINGS.seed + 1}), "color", "moderate", 0, tmp_path)
+    assert len([*tmp_path.iterdir()]) == 2

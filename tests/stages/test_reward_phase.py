@@ -80,6 +80,12 @@ def test_weights_of_another_run_are_refused(folder):
     assert not (folder / "wrong").exists()
 
 
+def test_trained_weights_need_a_reward_phase(folder):
+    command = train_with(1, "wrong").replace(RECIPE, "plain.yaml")
+    refuse(folder, f"{command} --trained plain", "plain.yaml lacks a reward phase")
+    assert not (folder / "wrong").exists()
+
+
 @pytest.mark.parametrize(("reward", "default"), [("truth", True), ("random", True), ("CIDEr-D", False)])
 def test_both_orders_are_rewarded_unless_the_reward_compares_with_references(tmp_path, reward, default):
     set_params(tmp_path, reinforce__reward=reward)

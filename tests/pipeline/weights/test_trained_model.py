@@ -88,6 +88,11 @@ def test_every_edit_of_model_yaml_is_noticed(folder):
     assert "model.yaml has no hashes" in refused(folder)
 
 
+def test_weights_of_another_stage_are_refused(folder):
+    with pytest.raises(InputError, match=f"{folder}: .* phase train, .* stage pretrain"):
+        trained_model.load(folder, "pretrain")
+
+
 def other_weights(folder):
     found = {name: tensor + 1 for name, tensor in load_file(folder / "weights.safetensors").items()}
     save_file(found, folder / "weights.safetensors")

@@ -37,7 +37,7 @@ def settings_of(name, **values):
     return {key: value for key, value in (VALUES | values).items() if key in wanted}
 
 
-def phase_before(recipe, negatives=None, start=None, name=None):
+def pretraining_phase(recipe, negatives=None, start=None, name=None):
     """Return a pre-training phase of a recipe: the last, or the phase with this name."""
     own = recipe.until(name) if name else recipe.pretraining
     return phases.phase_of(own, PhaseInputs(start, negatives=negatives or {}))

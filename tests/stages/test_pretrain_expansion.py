@@ -18,7 +18,7 @@ from tests.backbones import TINY as TINY_BACKBONE
 from tests.backbones import write_tiny
 from tests.birds_lab import BIRDS, OWN, START, TINY, command, left, prepare, resolve, said, vocabulary
 from tests.killed import KilledError
-from tests.own_settings import captioning, phase_before
+from tests.own_settings import captioning, pretraining_phase
 from tests.running import refuse, set_params, stage, succeed
 
 
@@ -35,7 +35,7 @@ def test_each_phase_starts_from_the_weights_before_it(prepared_birds, monkeypatc
         succeed(root, command("out"))
     (first,) = (root / "out").glob(".first.*.scratch/weights.safetensors")
     before, after = load_file(first), load_file(root / "out/first/weights.safetensors")
-    started = phase_before(recipe, start=first.parent).make((5, 4, 4), vocabulary(root)).state_dict()
+    started = pretraining_phase(recipe, start=first.parent).make((5, 4, 4), vocabulary(root)).state_dict()
     assert {name.split(".")[0] for name in started.keys() - before.keys()} == {"class_pairs"}
     assert all(torch.equal(started[name], tensor) for name, tensor in before.items())
     captioner = captioning(recipe, root / "out/first", "plain").make((5, 4, 4), vocabulary(root))

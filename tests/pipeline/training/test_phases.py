@@ -20,7 +20,7 @@ from pipeline.weights.imported_weights import name_in_file
 from pipeline.weights.model_description import Trained
 from stages.recipe import pretraining_hashes
 from tests.killed import KilledError, train
-from tests.own_settings import captioning, phase_before
+from tests.own_settings import captioning, pretraining_phase
 from tests.samplers import sampler_of
 
 SIZES = {"patch": 8, "width": 8, "heads": 2, "intra": 1, "inter": 1, "text_width": 8, "text_heads": 2}
@@ -56,15 +56,15 @@ def same(one, other):
 
 def test_both_phases_and_a_kill_in_each(pixels, tmp_path):
     chosen = recipe()
-    history, adapting = run(pixels, tmp_path, phase_before(chosen), chosen)
+    history, adapting = run(pixels, tmp_path, pretraining_phase(chosen), chosen)
     with pytest.raises(KilledError):
-        run(pixels, tmp_path / "k", phase_before(chosen), chosen, killed_at=2)
-    again, _ = run(pixels, tmp_path / "k", phase_before(chosen), chosen)
+        run(pixels, tmp_path / "k", pretraining_phase(chosen), chosen, killed_at=2)
+    again, _ = run(pixels, tmp_path / "k", pretraining_phase(chosen), chosen)
     assert same(history, again)
     assert [list(row) for row in history.validation] == [["iteration", "R@1"]] * 3
     assert history.best_iteration == 6  # the later of equal scores
     earlier = recipe(keep="earlier")
-    assert run(pixels, tmp_path / "first", phase_before(earlier), earlier)[0].best_iteration == 2
+    assert run(pixels, tmp_path / "first", pretraining_phase(earlier), earlier)[0].best_iteration == 2
     save(tmp_path / "adapted", chosen.pretraining, pixels, history)
     loaded, _ = trained_model.load(tmp_path / "adapted", "pretrain")
     assert torch.equal(loaded.inter.images, adapting.inter.images)
@@ -91,7 +91,7 @@ def test_both_phases_and_a_kill_in_each(pixels, tmp_path):
 )
 def test_weights_that_do_not_fit_are_named(pixels, tmp_path, name, tensor):
     chosen = recipe()
-    model = phase_before(chosen).make(pixels.store.shape, pixels.vocabulary)
+    model = pretraining_phase(chosen).make(pixels.store.shape, pixels.vocabulary)
     weights = {**model.state_dict(), name: tensor}
     if tensor is None:
         del weights[name]
@@ -157,7 +157,7 @@ def test_decay_without_groups(kind, decay):
 
 def test_gradients_are_clipped_together(pixels, tmp_path):
     chosen = recipe(iterations=1, clip_norm=0.01)
-    _, model = run(pixels, tmp_path, phase_before(chosen), chosen)
+    _, model = run(pixels, tmp_path, pretraining_phase(chosen), chosen)
     norms = [p.grad.norm() for p in model.parameters() if p.grad is not None]
     assert torch.stack(norms).norm().item() == pytest.approx(0.01, rel=1e-3)
 
@@ -207,11 +207,11 @@ def test_the_images_and_captions_of_a_scene_are_moved_together(pixels):
 
 def test_weights_of_16_bits_are_trained_and_saved(pixels, tmp_path):
     chosen = recipe(half_weights=True)
-    history, _ = run(pixels, tmp_path, phase_before(chosen), chosen)
+    history, _ = run(pixels, tmp_path, pretraining_phase(chosen), chosen)
     assert history.best["encoding.blocks.0.mlp.0.weight"].dtype == torch.float16
     with pytest.raises(KilledError):
-        run(pixels, tmp_path / "k", phase_before(chosen), chosen, killed_at=2)
-    again, _ = run(pixels, tmp_path / "k", phase_before(chosen), chosen)
+        run(pixels, tmp_path / "k", pretraining_phase(chosen), chosen, killed_at=2)
+    again, _ = run(pixels, tmp_path / "k", pretraining_phase(chosen), chosen)
     assert same(history, again)
     save(tmp_path / "adapted", chosen.pretraining, pixels, history)
     model = captioning(chosen, tmp_path / "adapted").make(pixels.store.shape, pixels.vocabulary)
@@ -227,7 +227,7 @@ def test_the_first_phase_starts_from_the_weights_of_clip(pixels, tmp_path, phase
     plain = recipe() if phase == "adapt" else without_pretraining(recipe(), model="clip_ft", settings=FT)
     own = PHASE | {"start": str(tmp_path / "clip")}
     chosen = replace(plain, phases=plain.phases | {phase: own})
-    make = phase_before if phase == "adapt" else captioning
+    make = pretraining_phase if phase == "adapt" else captioning
     with pytest.raises(InputError, match="clip cannot be read"):
         make(chosen)
     unstarted = make(plain).make(pixels.store.shape, pixels.vocabulary)

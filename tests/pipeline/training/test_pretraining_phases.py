@@ -19,7 +19,7 @@ from pipeline.training.validation import TaskValidation
 from pipeline.weights import trained_model
 from pipeline.weights.model_description import Trained
 from tests.killed import KilledError, train
-from tests.own_settings import captioning, phase_before
+from tests.own_settings import captioning, pretraining_phase
 from tests.pipeline.training.test_phases import same
 
 SIZES = {"width": 8, "heads": 2, "single": 1, "pair": 1, "cross": 1, "pool": 3}
@@ -49,7 +49,7 @@ def run(prepared, folder, phase, chosen, scores=(), killed_at=None):
 @pytest.mark.parametrize("variant", ["paper", "released"])
 def test_both_phases_and_a_kill_in_each(prepared, tmp_path, variant):
     chosen = recipe({"variant": variant})
-    first = phase_before(chosen, negatives(prepared.pairs))
+    first = pretraining_phase(chosen, negatives(prepared.pairs))
     history, model = run(prepared, tmp_path, first, chosen)
     with pytest.raises(KilledError):
         run(prepared, tmp_path / "k", first, chosen, killed_at=3)
@@ -109,7 +109,7 @@ def test_the_lengths_of_captions(prepared, name, variant, max_tokens, expected):
     pretraining = {"pretrain" if name == "train" else name: FIRST | limit}
     own = {"variant": variant, "switches": {"extra_data": "cub"}}
     chosen = replace(recipe(own), phases=pretraining | {"train": SECOND | limit})
-    phase = captioning(chosen, Path("pretrained")) if name == "train" else phase_before(chosen)
+    phase = captioning(chosen, Path("pretrained")) if name == "train" else pretraining_phase(chosen)
     vocabulary = phase.cut(prepared.vocabulary)
     sizes = chosen.sizes_for(prepared.store.shape, len(vocabulary), vocabulary.longest)
     tokens = torch.tensor([vocabulary.encode("ball " * 99)])
@@ -129,7 +129,7 @@ def test_adam_moves_unused_tensors_in_released(prepared, tmp_path):
     moved = {}
     for variant in ("paper", "released"):
         chosen = recipe({"variant": variant, "dropout": 0.0})
-        phase = phase_before(chosen, negatives(prepared.pairs))
+        phase = pretraining_phase(chosen, negatives(prepared.pairs))
         sampler = phase.sampler(prepared.pairs, 1)
         seed_all(1, 0)
         model = phase.make(prepared.store.shape, prepared.vocabulary)
@@ -232,7 +232,7 @@ def test_inputs_that_do_not_fit_are_named(prepared):
 
 def test_a_loss_of_minus_infinity_is_named_and_other_tasks_are_not(prepared, tmp_path, monkeypatch):
     chosen = recipe()
-    phase = phase_before(chosen, negatives(prepared.pairs))
+    phase = pretraining_phase(chosen, negatives(prepared.pairs))
     step, tasks = Training.step, {}
 
     def broken(self, batch, iteration):

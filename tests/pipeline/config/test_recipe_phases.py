@@ -50,7 +50,7 @@ def test_pre_training_reads_no_switch_of_captioning(model, monkeypatch):
     assert not (switches.names | later) & set(models.MODELS[model].captioning)
 
 
-def test_a_phase_starts_from_the_weights_of_the_pretraining_phase_it():
+def test_a_phase_starts_from_the_weights_of_the_phase_before_it():
     switches = {"reduction": "sum", "extra_data": "cub"}
     changes = {
         "reinforce__reward": "CIDEr-D",

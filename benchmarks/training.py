@@ -111,7 +111,7 @@ def our_training(
     switches = {"mtm": case.mtm}
     settings = {"dropout": dropout, "temperature": 0.5, "variant": case.variant, "switches": switches}
     train = {"precision": dtype, "learning_rate": RATE}
-    recipe = Recipe("none", "scorer_cbr", settings, SIZES[case.size], loss, train, {}, {})
+    recipe = Recipe("none", "scorer_cbr", settings, SIZES[case.size], loss, {"train": train}, {}, {})
     model = recipe_file.build(recipe, recipe.sizes_for((CHANNELS, case.grid, case.grid), words, longest))
     return Training(model, recipe, 1, Path(tempfile.gettempdir()) / "no such state", lambda _: 0.0)
 

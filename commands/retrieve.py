@@ -18,7 +18,7 @@ CONTENTS = Contents("retrieval")
 def main() -> None:
     parser = new_parser("python -m commands.retrieve", __doc__)
     add = parser.add_argument
-    add("--first", type=to_read, required=True, help="the folder of weights that the stage pretrain wrote")
+    add("--pretrained", type=to_read, required=True, help="the folder that the stage pretrain wrote")
     add("--pairs", type=to_read, required=True)
     add("--vocab", type=to_read, required=True)
     add("--features", type=address_to_read, required=True, help=STORES)
@@ -26,12 +26,12 @@ def main() -> None:
     add("--ties", choices=("strict", "all_ties"), default="strict")
     add("--out", type=CONTENTS.to_write, required=True, help="the folder to write")
     arguments = parsed(parser)
-    inputs = (arguments.first, arguments.pairs, arguments.vocab, arguments.features)
+    inputs = (arguments.pretrained, arguments.pairs, arguments.vocab, arguments.features)
     with replacing(arguments.out, CONTENTS) as folder:
         folder.mkdir()
         figures = retrieval.write(folder, *inputs, arguments.split, arguments.ties)
         if figures is None:
-            raise InputError(f"{arguments.first} has no weights for retrieval; name weights of clip4idc")
+            raise InputError(f"{arguments.pretrained} has no weights for retrieval; name weights of clip4idc")
     recalls = figures["text_to_pair"]
     print(f"text to pair: R@1 {recalls['R@1']:.3f}, R@5 {recalls['R@5']:.3f}; of {figures['pairs']} pairs")
 

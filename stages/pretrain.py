@@ -1,8 +1,8 @@
 """pretrain@dataset-model-seed: train the pre-training phases of a model.
 
-The models' entries declare the phases (entry.py). CLIP4IDC learns retrieval; the retrieval scores on the
-test pairs are written next to the learning curves. IDC-PCL learns several tasks. If pre-training uses CUB, a
-phase on CUB's single images comes first, in a scratch folder.
+The models' entries declare the phases (entry.py). CLIP4IDC's phase `adapt` learns retrieval; the retrieval
+scores on the test pairs are written next to the learning curves. IDC-PCL's phase `pretrain` learns several
+tasks. If pre-training uses CUB, the phase `images` on CUB's single images comes before it.
 """
 
 import argparse
@@ -10,8 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from models.common.entry import EarlierPhase
-from pipeline.cli import phase_run
+from pipeline.cli import phase_checks, phase_run
 from pipeline.cli.arguments import new_parser, parsed, to_read
 from pipeline.cli.phase_run import Measure
 from pipeline.config import params, recipe_file
@@ -30,10 +29,10 @@ from pipeline.io.records import read_records
 from pipeline.negatives.generation import generate
 from pipeline.scoring import retrieval as retrieving
 from pipeline.training import phases
-from pipeline.training.phases import OtherInputs
+from pipeline.training.phases import PhaseInputs
 from pipeline.training.task_sampling import CLASS_PAIRS, FDA, ClassItems
 from pipeline.weights import imported_weights, trained_model
-from stages import run, train
+from stages import run
 
 
 def main() -> None:
@@ -43,12 +42,13 @@ def main() -> None:
     add("--negatives", type=to_read, help="a file of negatives for the task fda; default: generate them")
     add("--pretraining", type=to_read, default=cub_nabirds.FOLDER, help="the folder of CUB and NABirds")
     arguments = parsed(parser)
-    recipe = None if read_yaml(arguments.recipe, train.REMEDY) is None else recipe_file.load(arguments.recipe)
-    if recipe is None or not recipe.before:
+    is_null = read_yaml(arguments.recipe, phase_checks.REMEDY) is None
+    recipe = None if is_null else recipe_file.load(arguments.recipe).pretraining
+    if recipe is None:
         raise InputError(f"{arguments.recipe}: the model has no pre-training; choose another model")
     measure = retrieval(arguments) if recipe.entry.retrieves else None
     if folder := imported_weights.find(arguments.imported, "pretrain"):
-        train.use_imported("pretrain", arguments, folder, trained_model.load_first, measure)
+        phase_run.use_imported("pretrain", arguments, folder, measure)
     elif imported_weights.find(arguments.imported, "train"):
         folders = ((arguments.weights, trained_model.CONTENTS), (arguments.curves, phase_run.CURVES))
         for path, contents in folders:
@@ -56,22 +56,8 @@ def main() -> None:
                 empty.mkdir()
         print("no pre-training: the weights of captioning are imported")
     else:
-        pretrain(arguments, recipe, measure)
-
-
-def pretrain(arguments: argparse.Namespace, recipe: Recipe, measure: Measure | None) -> None:
-    """Train the recipe's pre-training phases, and write the weights to `arguments.weights`.
-
-    `measure` evaluates the retrieval of the last phase's weights; None: no evaluation.
-    """
-    train.check(arguments, recipe)
-    *earlier, last = recipe.before
-    inputs = other_inputs(arguments, recipe, last)
-    for declared in earlier:
-        weights, curves = train_on_cub(arguments, recipe, declared)
-        inputs = replace(inputs, weights=weights, curves={phase_run.IMAGES: curves})
-    phase = phases.pretraining(recipe, last, inputs)
-    phase_run.run_phase("pretrain", arguments, recipe, phase, inputs.weights, measure=measure)
+        inputs = {name: phase_inputs(arguments, recipe.until(name)) for name in recipe.phases}
+        phase_run.run_phases("pretrain", arguments, recipe, inputs, measure=measure)
 
 
 def retrieval(arguments: argparse.Namespace) -> Measure:
@@ -81,20 +67,31 @@ def retrieval(arguments: argparse.Namespace) -> Measure:
     return lambda weights, curves: retrieving.write(curves, weights, **inputs)
 
 
-def other_inputs(arguments: argparse.Namespace, recipe: Recipe, phase: EarlierPhase) -> OtherInputs:
-    """Return the inputs that a phase needs besides the dataset's pairs: negatives, and NABirds' pairs."""
-    tasks = recipe.settings_of(phase).get("tasks", {})
-    inputs = OtherInputs()
+def phase_inputs(arguments: argparse.Namespace, recipe: Recipe) -> PhaseInputs:
+    """Return the inputs of a recipe's last phase: CUB if it is trained on it, negatives, NABirds' pairs."""
+    tasks = recipe.phases[recipe.last].get("tasks", {})
+    if recipe.declared and recipe.declared.dataset == "cub":
+        return cub_inputs(arguments.pretraining, has_negatives=FDA in tasks)
+    inputs = PhaseInputs()
     if FDA in tasks:
         inputs = negatives(arguments, recipe.dataset)
     if CLASS_PAIRS in tasks:
-        classes, key = nabirds_pairs(arguments.pretraining, recipe, phase)
+        classes, key = nabirds_pairs(arguments.pretraining, recipe)
         inputs = replace(inputs, classes=classes, keys=(*inputs.keys, key))
     return inputs
 
 
-def negatives(arguments: argparse.Namespace, dataset: str) -> OtherInputs:
-    """Return the negatives (wrong captions) of the dataset's pairs, for the task fda, as OtherInputs.
+def cub_inputs(folder: Path, has_negatives: bool) -> PhaseInputs:
+    """Return CUB's captions of single images, their features, and its file of negatives."""
+    records, stores = records_of(folder, "cub"), stores_of(folder, "cub")
+    pairs, remedy = records / RECORDS, cub_nabirds.remedy("cub")
+    read_text(pairs, remedy)  # a missing file is named here
+    inputs = negatives_in(records / NEGATIVES, remedy) if has_negatives else PhaseInputs()
+    return replace(inputs, data={"pairs": pairs, "features": str(stores)})
+
+
+def negatives(arguments: argparse.Namespace, dataset: str) -> PhaseInputs:
+    """Return the negatives (wrong captions) of the dataset's pairs, for the task fda, as PhaseInputs.
 
     They are read from the file --negatives, or generated without this option. Raises InputError if the
     captions of a pair in this file differ from those of the dataset.
@@ -108,14 +105,14 @@ def negatives(arguments: argparse.Namespace, dataset: str) -> OtherInputs:
         return negatives_in(arguments.negatives, REMEDY)
     grammar, seed = params.load().negatives.of(dataset)
     captions_by_pair = captions_of(generate(grammar, pairs, seed))
-    return OtherInputs(captions_by_pair, keys=(sha256(repr(captions_by_pair)),))
+    return PhaseInputs(negatives=captions_by_pair, keys=(sha256(repr(captions_by_pair)),))
 
 
-def negatives_in(path: Path, remedy: str) -> OtherInputs:
-    return OtherInputs(read_negatives(path, remedy), keys=(sha256(read_text(path, remedy)),))
+def negatives_in(path: Path, remedy: str) -> PhaseInputs:
+    return PhaseInputs(negatives=read_negatives(path, remedy), keys=(sha256(read_text(path, remedy)),))
 
 
-def nabirds_pairs(folder: Path, recipe: Recipe, phase: EarlierPhase) -> tuple[dict[str, ClassItems], str]:
+def nabirds_pairs(folder: Path, recipe: Recipe) -> tuple[dict[str, ClassItems], str]:
     """Return the pairs of NABirds as a dictionary (split -> pairs), and a hash.
 
     The hash identifies the records of the pairs and the store of their features.
@@ -123,24 +120,12 @@ def nabirds_pairs(folder: Path, recipe: Recipe, phase: EarlierPhase) -> tuple[di
     path, remedy = records_of(folder, "nabirds") / RECORDS, cub_nabirds.remedy("nabirds")
     pairs = list(read_records(path, ClassPair, remedy))
     store = FeatureStore(store_of(stores_of(folder, "nabirds"), recipe.input), recipe.features, remedy)
-    classes: Any = phases.bare(recipe, phase).classes
+    classes: Any = phases.bare(recipe).classes
     items = {
         split: ClassItems([pair for pair in pairs if pair.split == split], store, classes)
         for split in ("train", "val")
     }
     return items, sha256(path.read_bytes(), store.record)
-
-
-def train_on_cub(arguments: argparse.Namespace, recipe: Recipe, declared: EarlierPhase) -> tuple[Path, Path]:
-    """Train the phase `declared` on CUB, unless it is finished. Return its folders of weights and curves."""
-    records, stores = records_of(arguments.pretraining, "cub"), stores_of(arguments.pretraining, "cub")
-    pairs, remedy = records / RECORDS, cub_nabirds.remedy("cub")
-    read_text(pairs, remedy)  # a missing file is named here
-    has_fda = FDA in recipe.settings_of(declared)["tasks"]
-    inputs = negatives_in(records / NEGATIVES, remedy) if has_fda else OtherInputs()
-    phase = phases.pretraining(recipe, declared, inputs)
-    name, features = phase_run.IMAGES, str(stores)
-    return train.run_earlier("pretrain", arguments, recipe, phase, name, pairs=pairs, features=features)
 
 
 if __name__ == "__main__":

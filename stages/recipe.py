@@ -11,7 +11,7 @@ from typing import Any
 
 from pipeline.cli.arguments import new_parser, parsed, to_read, word
 from pipeline.config import params, recipe_file, resolving
-from pipeline.config.recipe_file import Recipe
+from pipeline.config.recipe_file import TRAIN, Recipe
 from pipeline.datasets import cub_nabirds
 from pipeline.datasets.cub_nabirds import NEGATIVES, RECORDS
 from pipeline.features.object_storage import store_of
@@ -43,8 +43,8 @@ def main() -> None:
     if arguments.inputs:
         write_inputs(recipe, arguments)
     recipe_file.save(arguments.out, recipe)
-    if arguments.pretrain and recipe.adapt:
-        recipe_file.save(arguments.pretrain, recipe.first_phase())
+    if arguments.pretrain and recipe.pretraining:
+        recipe_file.save(arguments.pretrain, recipe.pretraining)
     elif arguments.pretrain:
         write_text(arguments.pretrain, "null\n")  # DVC warns of an empty file
 
@@ -64,8 +64,8 @@ def write_inputs(recipe: Recipe, arguments: argparse.Namespace) -> None:
     for stage, folder in (("pretrain", pretrained), ("train", arguments.weights)):
         if folder:
             imported_weights.check_kept(folder, arguments.imported, stage)
-    if "fine_tune" in recipe.train:
-        check_start(Path(recipe.train["fine_tune"]), arguments.weights)
+    if "fine_tune" in recipe.phases[TRAIN]:
+        check_start(Path(recipe.phases[TRAIN]["fine_tune"]), arguments.weights)
     imported = imported_weights.hashes(arguments.imported)
     found = {"imported": imported} if imported else pretraining_hashes(recipe, arguments)
     write_json(arguments.inputs, known | found)
@@ -82,9 +82,9 @@ def pretraining_hashes(recipe: Recipe, arguments: argparse.Namespace) -> dict[st
     The dictionary has only the inputs that the run uses. Raises InputError if a file is missing.
     """
     found: dict[str, Any] = {}
-    first = recipe.adapt or recipe.train
-    if "fine_tune" in recipe.train:
-        found["fine_tune"] = trained_model.hash_of_start(Path(recipe.train["fine_tune"]))
+    first = next(iter(recipe.phases.values()))
+    if "fine_tune" in first:
+        found["fine_tune"] = trained_model.hash_of_start(Path(first["fine_tune"]))
     if "start" in first:
         found["clip"] = file_hash(first["start"], imported_weights.REMEDY)
     if recipe.asks_negatives:

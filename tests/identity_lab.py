@@ -40,7 +40,7 @@ def commands(model: str, seed: int) -> dict[str, str]:
         "score": f"score --captions {scores}/captions.json --pairs {PAIRS} --dataset tabletop "
         f"--manifest {MANIFEST} --attention {scores}/attention.npz --images {IMAGES} "
         f"--out {scores}/metrics.json --summary {scores}/summary.json --per-pair {scores}/pairs.jsonl",
-        "retrieve": f"retrieve --first {run}/pretrained {INPUTS} --out retrieved",
+        "retrieve": f"retrieve --pretrained {run}/pretrained {INPUTS} --out retrieved",
     }
 
 

@@ -23,7 +23,7 @@ def train(data, folder, recipe, phase=None, seed=1, scores=(), killed_at=None, o
     killed_at: number of the validation in which the training is killed
     """
     devices.repeatable()
-    phase = phase or phases.captioning(recipe, None, "plain")
+    phase = phase or phases.phase_of(recipe, phases.PhaseInputs(tokens="plain"))
     vocabulary, calls = phase.cut(data.vocabulary), []
     seed_all(seed, 0)
     model = phase.make(data.store.shape, vocabulary)

@@ -4,7 +4,7 @@ import inspect
 
 from models import MODELS
 from pipeline.training import phases
-from pipeline.training.phases import OtherInputs
+from pipeline.training.phases import PhaseInputs
 
 # models of SCORER and DIRL, and their baselines
 GRID_MODELS = [name for name, entry in MODELS.items() if entry.family is None]
@@ -37,6 +37,12 @@ def settings_of(name, **values):
     return {key: value for key, value in (VALUES | values).items() if key in wanted}
 
 
-def phase_before(recipe, negatives=None, weights=None, number=-1):
-    """Return a pre-training phase of a recipe: the last, or the phase with this number."""
-    return phases.pretraining(recipe, recipe.before[number], OtherInputs(negatives or {}, weights=weights))
+def pretraining_phase(recipe, negatives=None, start=None, name=None):
+    """Return a pre-training phase of a recipe: the last, or the phase with this name."""
+    own = recipe.until(name) if name else recipe.pretraining
+    return phases.phase_of(own, PhaseInputs(start, negatives=negatives or {}))
+
+
+def captioning(recipe, start=None, tokens="ptb"):
+    """Return the phase `train` of a recipe."""
+    return phases.phase_of(recipe.until("train"), PhaseInputs(start, tokens))

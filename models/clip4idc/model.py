@@ -17,7 +17,7 @@ from models.clip4idc.encoders import RELEASED, ClipSizes, ClipSwitches, ImageEnc
 from models.clip4idc.pair_encoders import ClipJointEncoder, PairEncoder, SeparateEncoder, class_maps
 from models.common.captioner import Captioner, Difference
 from models.common.distributed_batch import join_processes, process_slice, processes
-from models.common.entry import GRID, PIXELS, PLAIN, EarlierPhase, Entry, Layer
+from models.common.entry import GRID, PIXELS, PLAIN, Entry, Layer, PretrainingPhase
 from models.common.trainable import Group, Labels, Retrieves, Trainable
 from models.initialisation import clip4idc as initialisation
 
@@ -266,7 +266,7 @@ CLIP4IDC = Entry(
     ClipSizes,
     "clip",
     reads,
-    phases=(EarlierPhase("adapt", Retrieval, "retrieval"),),
+    pretraining=(PretrainingPhase("adapt", Retrieval, "retrieval"),),
     captioning=("memory", "words"),
     layer=LAYER,
 )

@@ -15,17 +15,17 @@ Layer = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
-class EarlierPhase:
+class PretrainingPhase:
     """Declaration of a pretraining phase of a model.
 
     The phase trains a Trainable that is built from the model's sizes and settings.
     """
 
-    # name of the phase, and of its section in the layers of settings (pipeline/config/resolving.py)
-    settings: Literal["adapt", "images", "pretrain"]
+    # also the name of its section in the layers of settings (pipeline/config/resolving.py)
+    name: Literal["adapt", "images", "pretrain"]
     build: Callable[..., Trainable]  # arguments as for Entry.build
     # retrieval of pairs by captions, with snapshots selected by R@1 | several tasks, one per iteration
-    learns: Literal["retrieval", "tasks"]
+    objective: Literal["retrieval", "tasks"]
     exists: Callable[[Any], bool] = lambda switches: True  # true if a model with these switches has the phase
     dataset: Literal["cub"] | None = None  # dataset of single images; None: the pairs of the model's dataset
     # names of the tasks that a model with these switches learns, in the order of its loss terms
@@ -43,7 +43,7 @@ class Entry:
     sizes: type[DataSizes] = Sizes
     family: str | None = None  # name of models with shared settings, dataset.<dataset>.models.<family>
     reads: Callable[[Any], str] = lambda switches: GRID  # kind of input: GRID or PIXELS
-    phases: tuple[EarlierPhase, ...] = ()  # pretraining phases, in order
+    pretraining: tuple[PretrainingPhase, ...] = ()  # phases before the captioning, in order
     captioning: tuple[str, ...] = ()  # switches that concern only the captioning
     # Settings of the model on all datasets: section (settings, sizes, loss, train, a phase) -> key -> value.
     # They override the dataset's. `loss` names all loss terms but the caption's; None: the dataset's weight
@@ -57,10 +57,10 @@ class Entry:
 
     @property
     def retrieves(self) -> bool:
-        return any(phase.learns == "retrieval" for phase in self.phases)
+        return any(phase.objective == "retrieval" for phase in self.pretraining)
 
-    def phases_of(self, switches: Any) -> tuple[EarlierPhase, ...]:
-        return tuple(phase for phase in self.phases if phase.exists(switches))
+    def pretraining_of(self, switches: Any) -> tuple[PretrainingPhase, ...]:
+        return tuple(phase for phase in self.pretraining if phase.exists(switches))
 
-    def phase(self, settings: str) -> EarlierPhase | None:
-        return next((phase for phase in self.phases if phase.settings == settings), None)
+    def phase(self, name: str) -> PretrainingPhase | None:
+        return next((phase for phase in self.pretraining if phase.name == name), None)

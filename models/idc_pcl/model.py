@@ -24,7 +24,7 @@ from models.common.captioner import NEVER, Captioner
 from models.common.decoder import Past, TransformerState
 from models.common.decoder_protocol import Difference, NextWord, Unweighed, Words
 from models.common.distributed_batch import total
-from models.common.entry import PLAIN, EarlierPhase, Entry, Layer
+from models.common.entry import PLAIN, Entry, Layer, PretrainingPhase
 from models.common.grid_embedding import GridCells
 from models.common.packing import NULL, up_to_last
 from models.common.trainable import Labels
@@ -226,11 +226,11 @@ IDC_PCL = Entry(
     EVERY,
     PclSizes,
     "idc_pcl",
-    phases=(
-        EarlierPhase(
+    pretraining=(
+        PretrainingPhase(
             "images", partial(build, "images"), "tasks", uses_cub, "cub", partial(tasks_of, single=True)
         ),
-        EarlierPhase("pretrain", partial(build, "pretrain"), "tasks", tasks=tasks_of),
+        PretrainingPhase("pretrain", partial(build, "pretrain"), "tasks", tasks=tasks_of),
     ),
     captioning=("reduction", "distractor_judging", "barred"),
     fills=special_tokens,

@@ -22,7 +22,7 @@ from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile, tensors
 from pipeline.authors_checkpoints.grid_models import CARD, DIRL, DUDA, MEDIC, SCORER, VARD
 from pipeline.authors_checkpoints.tensor_table import Match, Sizes, System
 from pipeline.config import params, recipe_file, resolving
-from pipeline.config.recipe_file import Recipe
+from pipeline.config.recipe_file import TRAIN, Recipe
 from pipeline.config.store_contents import IMPORTED, PixelSpec, Spec, pixel_spec, spec
 from pipeline.io.errors import InputError
 from pipeline.text import vocabularies
@@ -175,7 +175,7 @@ def _bare(
 ) -> tuple[Recipe, Trainable]:
     """Return a recipe and a model for the checkpoint, as (recipe, model).
 
-    The recipe has no settings of loss and training. The model is on the device "meta".
+    The recipe has a phase without settings, and no weights of loss terms. The model is on the device "meta".
     `table_sizes`: letter in the system's table -> size, from the shapes of the checkpoint's tensors.
     `data`: sizes of the features and the captions.
     """
@@ -188,11 +188,12 @@ def _bare(
     try:
         model_sizes = sizes_class(*astuple(data), **sizes)
         code = resolving.code_of(system.model)
-        recipe = Recipe(options.dataset, system.model, settings, sizes, {}, {}, asdict(features), code)
+        phases: dict[str, dict[str, Any]] = {system.phase or TRAIN: {}}
+        recipe = Recipe(options.dataset, system.model, settings, sizes, {}, phases, asdict(features), code)
     except ValueError as error:
         raise InputError(f"{path}: {error}{'; correct --heads' if system.features else ''}") from None
     with shapes_only():
-        model: Trainable = recipe_file.build(recipe, model_sizes, phase=system.phase)
+        model: Trainable = recipe_file.build(recipe, model_sizes)
     return recipe, model
 
 

@@ -27,6 +27,7 @@ from pipeline.captioning import feature_backbone, sources
 from pipeline.captioning.feature_backbone import FeatureSource
 from pipeline.confidence import calibration
 from pipeline.config import params
+from pipeline.config.recipe_file import REINFORCE, TRAIN
 from pipeline.config.store_contents import IMAGENET, PixelSpec, recorded_spec
 from pipeline.datasets import cards
 from pipeline.datasets.manifest import read as read_manifest
@@ -100,15 +101,16 @@ def model_card(
 
     `scores` is the content of scores.json. `lab` is the repository whose data/ has the dataset's card.
     """
-    recipe, select = trained.recipe, trained.recipe.train.get("select", "CIDEr-D")
+    recipe = trained.recipe
+    select = recipe.phases[TRAIN].get("select", "CIDEr-D")
     card = lab / cards.path_of(recipe.dataset)
     own_scores, seeds = scores["own"] or {}, scores["seeds"].values()
     groups = {
         "settings": recipe.settings,
         "sizes": recipe.sizes,
         "loss weights": recipe.loss,
-        "run": {key: value for key, value in recipe.train.items() if key != "reinforce"},
-        "then, reward phase": recipe.train.get("reinforce"),
+        "run": recipe.phases[TRAIN],
+        "then, reward phase": recipe.phases.get(REINFORCE),
     }
     names = [name for name in SHOWN if own_scores.get(name) is not None]
     spread = {name: over_seeds([run[name] for run in seeds if run.get(name) is not None]) for name in names}

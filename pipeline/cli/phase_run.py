@@ -1,4 +1,4 @@
-"""Run one training phase: its command-line arguments, its processes, and the files that it writes."""
+"""Run the phases of a stage: the command-line arguments, the processes, and the files that a phase writes."""
 
 import argparse
 import csv
@@ -7,24 +7,29 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from models import entry_of
+from pipeline.cli import phase_checks
 from pipeline.cli.arguments import SEEDS, address_to_read, to_read, whole
 from pipeline.compute import devices, memory, process_group
 from pipeline.compute.process_group import Ranks, joined
 from pipeline.config import params
 from pipeline.config.recipe_file import Recipe
+from pipeline.datasets import schema
 from pipeline.datasets.schema import images_of, of_split, read_pairs
 from pipeline.features.memory_cache import feature_source
-from pipeline.features.object_storage import STORES, store_of
-from pipeline.features.store import FeatureStore
+from pipeline.features.object_storage import STORES
 from pipeline.io import provenance, source_code
 from pipeline.io.content_hashes import file_hash
 from pipeline.io.errors import printable
 from pipeline.io.folder_records import RECORD
+from pipeline.io.inputs import read_json
 from pipeline.io.outputs import Contents, file_to_write, replacing
 from pipeline.io.scratch_folders import clear, output_lock
 from pipeline.text import vocabularies
@@ -32,16 +37,15 @@ from pipeline.training import compiling, live_curves
 from pipeline.training.kinds import with_kinds
 from pipeline.training.live_curves import LiveCurves
 from pipeline.training.loop import Training, seed_all
-from pipeline.training.phases import Phase
+from pipeline.training.phases import Phase, PhaseInputs, phase_of
 from pipeline.training.resuming import History
 from pipeline.training.validation import Validator
-from pipeline.weights import trained_model
+from pipeline.weights import imported_weights, trained_model
 from pipeline.weights.model_description import Trained
 
-TRAINED = "trained"  # name, in scratch folders and curves, of the phase before the reward phase
-IMAGES = "images"  # folder in the pre-training curves, with the curves of pre-training on single images
 LOSS, VALIDATION = "loss.csv", "validation.csv"
 CURVES = Contents("curves")
+NO_CURVES: Mapping[str, Path] = MappingProxyType({})
 Measure = Callable[[Path, Path], object]
 """Function that evaluates weights: (folder of the weights, folder to write to)."""
 
@@ -62,22 +66,65 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--live", type=live_curves.CONTENTS.to_write, help=log)
 
 
-def run_phase(
+def run_phases(
     stage: str,
     arguments: argparse.Namespace,
     recipe: Recipe,
+    inputs: Mapping[str, PhaseInputs],
+    start: Path | None = None,
+    measure: Measure | None = None,
+) -> None:
+    """Run phases of a recipe in their order. Each starts from the weights of the phase before it.
+
+    The recipe's last phase writes the outputs of the stage. The others write to scratch folders, unless they
+    are finished.
+
+    inputs: name of each phase to run -> its inputs
+    start: folder of the weights from which the first of these phases starts
+    measure: function that evaluates the last phase's weights, and writes to the folder of the curves
+    """
+    check = partial(phase_checks.check, arguments, recipe, next(iter(inputs)), start)
+    curves: dict[str, Path] = {}  # phase -> folder of its curves
+    for name, given in inputs.items():
+        phase = phase_of(recipe.until(name), replace(given, start=start))
+        own = argparse.Namespace(**{**vars(arguments), **given.data})
+        if name == recipe.last:
+            run_phase(stage, own, phase, arguments.weights, check, curves, measure)
+            return
+        own = in_scratch(stage, own, phase)
+        if not own.curves.exists():  # the curves are written last
+            run_phase(stage, own, phase, arguments.weights, check)
+        start, curves[name] = own.weights, own.curves
+
+
+def in_scratch(stage: str, arguments: argparse.Namespace, phase: Phase) -> argparse.Namespace:
+    """Return the arguments with scratch folders as outputs, for a phase that is not the stage's last."""
+    name, store = phase.recipe.last, phase_checks.feature_store(arguments, phase.recipe)
+    inputs = (*input_hashes(arguments, phase), *phase.keys, str(arguments.seed), devices.identity())
+    weights, curves = (
+        provenance.scratch(stage, arguments.weights, name, kind, store.record, *inputs)
+        for kind in ("weights", "curves")
+    )
+    live = arguments.live and arguments.live.with_name(f"{arguments.live.name}-{name}")
+    record = arguments.provenance.with_stem(f"{arguments.provenance.stem}-{name}")
+    outputs = {"weights": weights, "curves": curves, "live": live, "provenance": record}
+    return argparse.Namespace(**vars(arguments) | outputs)
+
+
+def run_phase(
+    stage: str,
+    arguments: argparse.Namespace,
     phase: Phase,
-    before: Path | None = None,
-    out: Path | None = None,
-    checks: Callable[[], None] | None = None,
+    out: Path,
+    check: Callable[[], None],
+    earlier_curves: Mapping[str, Path] = NO_CURVES,
     measure: Measure | None = None,
 ) -> None:
     """Train a phase, with the number of processes in its settings.
 
-    `before`: the folder of the weights that the phase starts from.
-    `out`: output of the stage, locked during the phase; None: `arguments.weights`.
-    `checks`: function that checks the inputs, called in every process. One process reports its error.
-    `measure`: function that evaluates the trained weights, and writes to the folder of the curves.
+    `out`: output of the stage, locked during the phase.
+    `check`: checks the inputs of the stage, in every process. One process reports its error.
+    `earlier_curves`: phase -> folder of its learning curves, which is copied next to those of this phase.
     """
     if "RANK" not in os.environ:
         count = process_group.processes(phase.settings)
@@ -86,28 +133,26 @@ def run_phase(
     process_group.end_with_starter()
     if not process_group.is_launched():  # before a wait for processes that nobody starts
         process_group.check_group(phase.settings, Ranks(*process_group.rank_and_world()))
-    with joined() as ranks, output_lock(out or arguments.weights, is_first=ranks.rank == 0):
-        if checks is not None:
-            checks()
-        train(stage, arguments, recipe, phase, before, ranks, measure)
+    with joined() as ranks, output_lock(out, is_first=ranks.rank == 0):
+        check()
+        train(stage, arguments, phase, ranks, earlier_curves, measure)
 
 
 def train(
     stage: str,
     arguments: argparse.Namespace,
-    recipe: Recipe,
     phase: Phase,
-    before: Path | None,
     ranks: Ranks,
+    earlier_curves: Mapping[str, Path],
     measure: Measure | None,
 ) -> None:
-    start = time.monotonic()
+    start, recipe = time.monotonic(), phase.recipe
     devices.repeatable()
     process_group.check_group(phase.settings, ranks)
     pairs = read_pairs(arguments.pairs)
     words = vocabularies.load(arguments.vocab)
     vocabulary = phase.cut(words)
-    store = feature_store(arguments, recipe)
+    store = phase_checks.feature_store(arguments, recipe)
     is_first = ranks.rank == 0
 
     seed_all(arguments.seed, 0)
@@ -118,7 +163,7 @@ def train(
         # a hand-written recipe may list other code
         code = json.dumps(source_code.of_model(recipe.model, build))
         keys = (str(arguments.seed), code, *phase.keys, devices.identity())
-        inputs = input_contents(arguments, before)
+        inputs = input_hashes(arguments, phase)
         scratch = provenance.scratch(stage, arguments.weights, *inputs, store.record, *keys)
         validation = phase.validation(of_split(pairs, "val"), store, vocabulary) if is_first else None
         if validation:
@@ -144,7 +189,7 @@ def train(
     hashes: dict[Any, str] = {"vocabulary": vocabularies.identity(words), **store.hashes}
     sizes = (store.shape, len(vocabulary), vocabulary.longest)
     trained = Trained(recipe, arguments.seed, *sizes, history.best_iteration, history.best_score, hashes)
-    write(arguments, trained, history, phase, measure)
+    write(arguments, trained, history, earlier_curves, measure)
     facts = {"precision": str(training.dtype), "processes": ranks.world}
     provenance.write(stage, arguments.provenance, time.monotonic() - start, **facts)
     clear(arguments.weights)
@@ -158,14 +203,16 @@ def say_constant(validation: Validator) -> None:
         print(f"warning: {validation.constant}, so it selects nothing: {remedy}", file=sys.stderr)
 
 
-def feature_store(arguments: argparse.Namespace, recipe: Recipe) -> FeatureStore:
-    return FeatureStore(store_of(arguments.features, recipe.input), expected=recipe.features)
-
-
-def input_contents(arguments: argparse.Namespace, before: Path | None) -> list[str | bytes]:
-    """Return the contents of recipe, pairs and vocabulary, and a hash of the weights in `before`."""
-    files = [path.read_bytes() for path in (arguments.recipe, arguments.pairs, arguments.vocab)]
-    return [*files, file_hash(before / trained_model.FILE, trained_model.FIRST)] if before else [*files]
+def input_hashes(arguments: argparse.Namespace, phase: Phase) -> list[str]:
+    """Return hashes of recipe, pairs, vocabulary, and the weights that the phase starts from, if any."""
+    remedies = {
+        arguments.recipe: phase_checks.REMEDY,
+        arguments.pairs: schema.REMEDY,
+        arguments.vocab: vocabularies.REMEDY,
+    }
+    if phase.inputs.start is not None:
+        remedies[phase.inputs.start / trained_model.FILE] = trained_model.REMEDIES["pretrain"]
+    return [file_hash(path, remedy) for path, remedy in remedies.items()]
 
 
 def live_writer(folder: Path | None, phase: Phase) -> LiveCurves:
@@ -175,7 +222,11 @@ def live_writer(folder: Path | None, phase: Phase) -> LiveCurves:
 
 
 def write(
-    arguments: argparse.Namespace, trained: Trained, history: History, phase: Phase, measure: Measure | None
+    arguments: argparse.Namespace,
+    trained: Trained,
+    history: History,
+    earlier_curves: Mapping[str, Path],
+    measure: Measure | None,
 ) -> None:
     """Write the weights, and the learning curves of this phase and of earlier phases.
 
@@ -188,7 +239,7 @@ def write(
         temporary_folder.mkdir()
         write_csv(temporary_folder / LOSS, history.losses)
         write_csv(temporary_folder / VALIDATION, history.validation)
-        for name, curves in phase.others.curves.items():
+        for name, curves in earlier_curves.items():
             shutil.copytree(curves, temporary_folder / name, ignore=shutil.ignore_patterns(RECORD))
         if measure is not None:
             measure(arguments.weights, temporary_folder)
@@ -200,3 +251,33 @@ def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
         writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
+
+
+def use_imported(
+    stage: str, arguments: argparse.Namespace, imported: Path, measure: Measure | None = None
+) -> None:
+    """Copy imported weights to the stage's outputs, instead of training.
+
+    The learning curves of the import are copied, too. They are files with headers and without values.
+
+    imported: the folder of the import
+    measure: function that evaluates the weights, and adds its results to the folder of the curves
+
+    Raises InputError if the weights do not fit the vocabulary or the feature store.
+    """
+    start = time.monotonic()
+    _, trained = trained_model.load(imported / imported_weights.WEIGHTS, stage)
+    phase_checks.check_fits(trained, arguments)
+    if process_group.rank_and_world()[0]:
+        return  # only the first process writes
+    source = read_json(imported / imported_weights.SOURCE, imported_weights.AGAIN)
+    with (
+        replacing(arguments.weights, trained_model.CONTENTS) as weights,
+        replacing(arguments.curves, CURVES) as curves,
+    ):
+        shutil.copytree(imported / imported_weights.WEIGHTS, weights)
+        shutil.copytree(imported / imported_weights.CURVES, curves)
+        if measure is not None:
+            measure(weights, curves)
+    provenance.write(stage, arguments.provenance, time.monotonic() - start, **source)
+    print(f"no training: the weights in {imported} are imported from {source['checkpoint']}")

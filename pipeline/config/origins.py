@@ -1,7 +1,6 @@
 """Find the layer, and the key in a file, that gives each setting of a recipe its value."""
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +23,11 @@ def settings(path: Path, recipe: Recipe) -> Iterator[tuple[str, Any, str]]:
     """
     found = layers(params.load(path), recipe.dataset, recipe.model)
     written = _written(path, recipe.dataset)
-    phase = recipe.entry.phases[-1].settings if recipe.adapt else ""
-    # sections of a phase's settings that are not below the phase in the layers
-    apart = ("start", "reinforce", *(each.settings for each in recipe.entry.phases[:-1]))
-    recipe_values = asdict(recipe) | {"loss": {WEIGHT + term: weight for term, weight in recipe.loss.items()}}
-    for section in ("settings", "sizes", "loss", "train", "features", "adapt"):
-        for name, value in flat(recipe_values[section]).items():
-            key = f"{phase if section == 'adapt' else section}.{name}"
-            key = name if name.partition(".")[0] in apart else key
+    loss = {WEIGHT + term: weight for term, weight in recipe.loss.items()}
+    sections = {"settings": recipe.settings, "sizes": recipe.sizes, "loss": loss, **recipe.phases}
+    for section, own in (sections | {"features": recipe.features}).items():
+        for name, value in flat(own).items():
+            key = name if name == "start" else f"{section}.{name}"
             layer = origin(found, key)
             place = layer.key(key) if layer else DEFAULT
             if section == "features" and (layer is None or flat(layer.values)[key] != value):

@@ -2,17 +2,19 @@
 
 Training depends on recipes, not on params.yaml. So `-S loss.lambda_cbr=0.004` retrains only the models that
 have this loss term, and adding a file for a new model retrains nothing (resolving.py).
+
+A training is a list of phases. Each phase starts from the weights of the phase before it.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, FiniteFloat
 
 import models
-from models.common.entry import EarlierPhase, Entry
+from models.common.entry import Entry, PretrainingPhase
 from models.common.grid_embedding import DataSizes, Sizes
 from models.common.shapes_only import shapes_only
 from pipeline.io import records
@@ -25,11 +27,12 @@ MAY_BE_NONE = ("intra", "inter")  # sizes that may be 0: CLIP4IDC's numbers of b
 BLOCKS = {"layers", "decoder_layers", "intra", "inter", "text_layers", "caption_layers"}
 BLOCKS |= {"single", "pair", "cross"}
 MOST_BLOCKS, WIDEST = 64, 8192
+TRAIN, REINFORCE = "train", "reinforce"  # phases that learn captions; the phases before them are pre-training
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Settings of the training of one model on one dataset."""
+    """Settings of the training of one model on one dataset. The last of its phases writes the weights."""
 
     dataset: str
     model: str
@@ -37,14 +40,19 @@ class Recipe:
     sizes: dict[str, int]  # fields of the model's class of sizes
     # weight of each loss term of the model, except for the caption's
     loss: dict[str, Annotated[FiniteFloat, Field(ge=0)]]
-    train: dict[str, Any]  # params.DatasetTrain: iterations, batch, ...
+    # name -> settings (params.PhaseSettings: iterations, batch, ...), in order; a name is that of the
+    # settings' section: a phase that the model's Entry declares, TRAIN or REINFORCE
+    phases: dict[str, dict[str, Any]]
     features: dict[str, Any]  # specification of the feature store
     code: dict[str, str]  # model source file -> sha256
-    # PhaseSettings of the last pre-training phase, if any; its key `images`: settings of the phase on CUB
-    adapt: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Check the sizes. Raises ValueError for an invalid size."""
+        """Check phases and sizes. Raises ValueError for an unknown phase or an invalid size."""
+        known = [*(phase.name for phase in self.entry.pretraining), TRAIN, REINFORCE]
+        if not self.phases or [name for name in known if name in self.phases] != [*self.phases]:
+            raise ValueError(f"phases has {', '.join(self.phases)}; there are, in order, {', '.join(known)}")
+        if REINFORCE in self.phases and TRAIN not in self.phases:
+            raise ValueError(f"phases has {REINFORCE}, which needs {TRAIN} before it")
         names = size_names(self.entry.sizes)
         if set(self.sizes) != set(names):
             raise ValueError(f"sizes has {', '.join(self.sizes)}, not {', '.join(names)}")
@@ -67,19 +75,35 @@ class Recipe:
         return models.entry_of(self.model)
 
     @property
-    def before(self) -> tuple[EarlierPhase, ...]:
-        """Phases of pre-training, in their order."""
-        last = self.entry.phases[-1:]
-        return tuple(
-            phase
-            for phase in self.entry.phases
-            if self.adapt and (phase in last or phase.settings in self.adapt)
-        )
+    def last(self) -> str:
+        """Name of the phase that writes the weights."""
+        return next(reversed(self.phases))
 
-    def settings_of(self, phase: EarlierPhase) -> dict[str, Any]:
-        """Return a pre-training phase's settings: the key of its name in `adapt`, or all of it."""
-        settings: dict[str, Any] = self.adapt.get(phase.settings, self.adapt)
-        return settings
+    @property
+    def declared(self) -> PretrainingPhase | None:
+        """Declaration of the last phase, if it is pre-training."""
+        return self.entry.phase(self.last)
+
+    def until(self, name: str) -> "Recipe":
+        """Return the recipe of the weights that a phase writes: without later phases and their settings."""
+        names = [*self.phases]
+        kept = {each: self.phases[each] for each in names[: names.index(name) + 1]}
+        if TRAIN in kept:
+            return replace(self, phases=kept)
+        switches = self.settings.get("switches", {})
+        switches = {key: switches[key] for key in switches if key not in self.entry.captioning}
+        return replace(self, phases=kept, settings=self.settings | {"switches": switches}, loss={})
+
+    def before(self, name: str) -> "Recipe | None":
+        """Return the recipe of the weights from which a phase starts; None for the first phase."""
+        names = [*self.phases]
+        position = names.index(name)
+        return self.until(names[position - 1]) if position else None
+
+    @property
+    def pretraining(self) -> "Recipe | None":
+        """Recipe of the weights from which the captioning starts; None without pre-training."""
+        return self.before(TRAIN) if TRAIN in self.phases else self
 
     @property
     def input(self) -> str:
@@ -88,18 +112,16 @@ class Recipe:
     @property
     def pretrained_on(self) -> list[str]:
         """Datasets that pre-training uses in addition to the recipe's dataset."""
-        uses = {"cub": "images" in self.adapt, "nabirds": "class_pairs" in self.adapt.get("tasks", {})}
+        uses = {"cub": "images" in self.phases, "nabirds": "class_pairs" in self._tasks}
         return [name for name, used in uses.items() if used]
 
     @property
     def asks_negatives(self) -> bool:
-        return "fda" in self.adapt.get("tasks", {})
+        return "fda" in self._tasks
 
-    def first_phase(self) -> "Recipe":
-        """Return a copy of the recipe for pre-training, without the settings that affect only captioning."""
-        switches = self.settings.get("switches", {})
-        remaining = {key: switches[key] for key in switches if key not in self.entry.captioning}
-        return replace(self, settings=self.settings | {"switches": remaining}, loss={}, train={})
+    @property
+    def _tasks(self) -> set[str]:
+        return {task for settings in self.phases.values() for task in settings.get("tasks", ())}
 
     def sizes_for(self, shape: tuple[int, int, int], vocabulary: int, longest: int) -> DataSizes:
         """Return the recipe's sizes with those of the data: (C, H, W), words, tokens of a caption."""
@@ -122,20 +144,19 @@ def switches_of(model: str, dataset: str, settings: Mapping[str, Any]) -> Any:
         raise InputError(f"{set_in(model, dataset)}: {error}") from None
 
 
-def build(
-    recipe: Recipe, sizes: DataSizes, source: str | Path | None = None, phase: str | None = None
-) -> Any:
-    """Build the model of a pre-training phase or, without `phase`, for captioning."""
+def build(recipe: Recipe, sizes: DataSizes, source: str | Path | None = None) -> Any:
+    """Build the model of a recipe's last phase."""
+    phase = recipe.declared.name if recipe.declared else None
     try:
         return models.build(recipe.model, sizes, recipe.settings, phase)
     except (TypeError, ValueError) as error:
         raise InputError(f"{source or set_in(recipe.model, recipe.dataset)}: {error}") from None
 
 
-def bare(recipe: Recipe, shape: tuple[int, int, int], phase: str | None = None) -> Any:
-    """Build the model of a phase without values (device "meta") for inputs of a shape, (C, H, W)."""
+def bare(recipe: Recipe, shape: tuple[int, int, int]) -> Any:
+    """Build the last phase's model without values (device "meta") for inputs of a shape, (C, H, W)."""
     with shapes_only():
-        return build(recipe, recipe.sizes_for(shape, 8, 8), phase=phase)
+        return build(recipe, recipe.sizes_for(shape, 8, 8))
 
 
 def set_in(model: str, dataset: str) -> str:

@@ -24,7 +24,7 @@ from models.common.grid_embedding import Sizes
 from pipeline.config import params
 from pipeline.config.dataset_params import PHASES, SELECT, WITH_SCENES, Dataset, DatasetTrain
 from pipeline.config.params import flat, merged, without_nulls
-from pipeline.config.recipe_file import Recipe, bare, set_in, size_names, switches_of
+from pipeline.config.recipe_file import TRAIN, Recipe, bare, set_in, size_names, switches_of
 from pipeline.config.store_contents import PIXELS, pixel_spec, spec
 from pipeline.io import source_code
 from pipeline.io.errors import InputError
@@ -66,15 +66,12 @@ def resolve(everything: params.Params, dataset: str, model: str) -> Recipe:
         raise InputError(f"{set_in(model, dataset)}: {error}") from None
     switches = switches_of(model, dataset, settings)
     reads_pixels = entry.reads(switches) == PIXELS
-    train = _phase(found, values, "train", entry)
-    adapt = _earlier_phases(found, values, entry, switches, f"dataset.{dataset}.models.{entry.family}")
+    phases = _pretraining(found, values, entry, switches, f"dataset.{dataset}.models.{entry.family}")
     start = {} if values.get("start") is None else {"start": values["start"]}
     if everything.train.fine_tune is not None:  # all tensors have values, so nothing is pre-trained
-        adapt, start = {}, {"fine_tune": everything.train.fine_tune}
-    if adapt:
-        adapt |= start  # the first phase starts from these weights
-    else:
-        train |= start
+        phases, start = {}, {"fine_tune": everything.train.fine_tune}
+    phases[TRAIN] = _phase(found, values, TRAIN, entry)
+    phases[next(iter(phases))] |= start  # the first phase starts from these weights
     try:
         recipe = Recipe(
             dataset=dataset,
@@ -82,10 +79,9 @@ def resolve(everything: params.Params, dataset: str, model: str) -> Recipe:
             settings=settings,
             sizes=_in_order(values["sizes"], size_names(entry.sizes)),
             loss=_loss(values["loss"], entry, switches, settings, f"dataset.{dataset}.loss"),
-            train=train | everything.reinforce.decides,
+            phases=phases | everything.reinforce.decides,
             features=asdict((pixel_spec if reads_pixels else spec)(everything.features, own)),
             code=code_of(model),
-            adapt=adapt,
         )
     except ValueError as error:
         raise InputError(f"{set_in(model, dataset)}: {error}") from None
@@ -100,8 +96,8 @@ def check_built(everything: params.Params, recipe: Recipe) -> None:
     The models of all phases are built, without values of their tensors.
     """
     shape = _shape(recipe, everything.of(recipe.dataset))
-    for phase in (None, *(each.settings for each in recipe.before)):
-        bare(recipe, shape, phase)
+    for name in recipe.phases:
+        bare(recipe.until(name), shape)
 
 
 def _shape(recipe: Recipe, own: Dataset) -> tuple[int, int, int]:
@@ -207,24 +203,24 @@ def _phase(found: Sequence[Layer], values: Mapping[str, Any], name: str, entry: 
         raise InputError(f"params.yaml or datasets.yaml: {section}: {first_fault(error)}") from None
 
 
-def _earlier_phases(
+def _pretraining(
     found: Sequence[Layer], values: Mapping[str, Any], entry: Entry, switches: Any, place: str
 ) -> Values:
-    """Return the settings of the last pre-training phase, and of each other phase by its name; {} without.
+    """Return the settings of each pre-training phase, by its name.
 
     `switches` select the phases and their tasks. `place`: key of the model's family, for messages. Raises
     InputError if the settings of a phase, or the weight of a task, are missing.
     """
     result: Values = {}
-    for phase in reversed(entry.phases_of(switches)):
-        settings = _phase(found, values, phase.settings, entry)
+    for phase in entry.pretraining_of(switches):
+        settings = _phase(found, values, phase.name, entry)
         tasks = phase.tasks(switches)
         if missing := [task for task in tasks if task not in settings["tasks"]]:
-            key = f"{place}.{phase.settings}.tasks.{missing[0]}"
+            key = f"{place}.{phase.name}.tasks.{missing[0]}"
             raise InputError(f"params.yaml: {key} is missing, the task's weight; add it")
         if tasks:
             settings["tasks"] = {task: settings["tasks"][task] for task in tasks}
-        result |= settings if phase == entry.phases[-1] else {phase.settings: settings}
+        result[phase.name] = settings
     return result
 
 
@@ -266,10 +262,10 @@ def _check(recipe: Recipe, everything: params.Params, dataset_settings: Dataset)
     reader, reward = dataset_settings.prepare.reader, everything.reinforce.reward
     own = f".models.{recipe.entry.family}" if recipe.entry.family else ""
     key = "train" if everything.train.select else f"dataset.{dataset}{own}.train"
-    phases = (recipe.adapt, recipe.train)
+    phases = recipe.phases.values()
     faults = (
         (
-            recipe.train["select"] == "truth" and reader not in WITH_SCENES,
+            recipe.phases[TRAIN]["select"] == "truth" and reader not in WITH_SCENES,
             f"{model} on {dataset} has select: truth, which needs scenes, and the reader {reader} gives "
             f"none; set {key}.select: {SELECT}",
         ),
@@ -292,7 +288,7 @@ def _check(recipe: Recipe, everything: params.Params, dataset_settings: Dataset)
             f"dataset.{dataset}.text.max_tokens instead",
         ),
         (
-            "images" in recipe.adapt
+            "images" in recipe.phases
             and everything.text.tokeniser == "words"
             and text.vocabulary is None
             and text.counted_with != "cub",
@@ -310,7 +306,7 @@ def stage_lists(recipes: Iterable[Recipe]) -> dict[str, list[str]]:
     lists: dict[str, dict[str, None]] = {"extract": {}, "pretrain": {}}
     for recipe in recipes:
         lists["extract"][recipe.input] = None
-        lists["pretrain"] |= {recipe.model: None} if recipe.adapt else {}
+        lists["pretrain"] |= {recipe.model: None} if recipe.pretraining else {}
     return {stage: [*names] for stage, names in lists.items()}
 
 

@@ -37,7 +37,7 @@ MEASURED = {  # columns next to the losses -> title
     "sample_tells_change": "Share of sampled captions that report a change",
 }
 # pre-training phases in the order of their panels, and text for titles
-PRETRAININGS: tuple[tuple[PhaseName, str], ...] = (("images", "on CUB’s images, "), ("pretraining", ""))
+PRETRAININGS: tuple[tuple[PhaseName, str], ...] = (("images", "on CUB’s images, "), ("pretrain", ""))
 Line = tuple[Style, int, Sequence[float], Sequence[float]]
 """The curve of a run: style, seed, iterations and values."""
 TASKS = {"mlm": "masked words", "mvcl": "masked cells", "fda": "negatives", "class_pairs": "pairs of classes"}
@@ -76,7 +76,7 @@ PRETRAINING_SCORES = (  # validation scores of a pre-training
 
 def captioning(results: Results) -> list[Panel]:
     """Return the panels of the captioning phase: one per validation score, and one per loss term."""
-    terms = [term for run in results.runs for term in run.phases["captioning"].losses]
+    terms = [term for run in results.runs for term in run.phases["train"].losses]
     losses = [
         Measure(term, MEASURED[term], kind="losses")
         if term in MEASURED
@@ -84,7 +84,7 @@ def captioning(results: Results) -> list[Panel]:
         for term in dict.fromkeys(terms)
         if term != "iteration"
     ]
-    return _panels(results, "captioning", [*CAPTIONING_SCORES, *losses])
+    return _panels(results, "train", [*CAPTIONING_SCORES, *losses])
 
 
 def pretraining(results: Results) -> list[Panel]:
@@ -105,7 +105,7 @@ def adaptation(results: Results) -> list[Panel]:
     title = f"Validation, R@1: a sentence’s own pair found first of {results.searched}"
     chance = 1 / results.searched if results.searched else None
     loss = _loss("retrieval", "Training loss, retrieval")
-    return _panels(results, "adaptation", [loss, Measure("R@1", title, chance=chance)])
+    return _panels(results, "adapt", [loss, Measure("R@1", title, chance=chance)])
 
 
 def _loss(term: str, title: str) -> Measure:

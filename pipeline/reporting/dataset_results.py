@@ -31,7 +31,7 @@ from pipeline.statistics.pair_scores import ScoredPair
 
 REMEDY = "run `dvc repro` to make it"
 PRETRAIN = "pretrain"  # folder with the curves of the phases before captioning
-PhaseName = Literal["adaptation", "images", "pretraining", "captioning"]
+PhaseName = Literal["adapt", "images", "pretrain", "train"]  # as in recipes
 """images: pre-training on CUB's single images."""
 Value = TypeVar("Value")
 Plain = FiniteFloat | str | None
@@ -215,11 +215,11 @@ def read_attended(path: Path, pairs: Sequence[Pair]) -> dict[str, Attended]:
 
 def read_phases(folder: Path, seed: int) -> dict[PhaseName, Curves]:
     """Return phase -> learning curves of one seed. `folder` has the curves of a model."""
-    phases: dict[PhaseName, Curves] = {"captioning": _curves(folder / str(seed), CIDER)}
+    phases: dict[PhaseName, Curves] = {"train": _curves(folder / str(seed), CIDER)}
     pretraining_folder = folder / PRETRAIN / str(seed)
     if pretraining_folder.is_dir() and any(pretraining_folder.iterdir()):  # empty with imported weights
         pretraining = _curves(pretraining_folder)
-        phases["adaptation" if "retrieval" in pretraining.losses else "pretraining"] = pretraining
+        phases["adapt" if "retrieval" in pretraining.losses else "pretrain"] = pretraining
         if (pretraining_folder / "images").is_dir():
             phases["images"] = _curves(pretraining_folder / "images")
     return phases

@@ -24,7 +24,7 @@ def tables(results: Sequence[Results]) -> dict[str, Rows]:
     scored |= {name: run.metrics for name, run in runs.items()}
     rows_by_file: dict[str, Rows] = {VALIDATION: [], LOSSES: [], BY_TYPE: []}
     for name, run in runs.items():
-        curves = run.phases["captioning"]
+        curves = run.phases["train"]
         columns = [(VALIDATION, curves.validation, CIDER, "validation", CIDER)]
         columns += [
             (LOSSES, curves.losses, term, term, "loss") for term in curves.losses if term != "iteration"

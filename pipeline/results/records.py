@@ -57,8 +57,8 @@ class RunFile(BaseModel):
     """Content of a record's JSON file.
 
     `changes` has the settings that differ from params.yaml: key -> value. `settings` is a hash of the
-    settings that determine the results. `pairs` is a hash of pairs.json. `train` is the recipe's `train`:
-    iterations, batch size, etc. `validation` has curves: score -> iteration -> value.
+    settings that determine the results. `pairs` is a hash of pairs.json. `train` has the settings of the
+    phase `train`: iterations, batch size, etc. `validation` has curves: score -> iteration -> value.
     """
 
     dataset: str
@@ -119,6 +119,7 @@ def settings(run: Run) -> str:
     """Return a hash of the settings that determine the results of a run. It does not cover the code."""
     params, recipe = Params.model_validate(run.params), asdict(run.recipe)
     del recipe["code"]
+    recipe |= recipe.pop("phases")  # each is a section of the settings, too
     # empty values and defaults are left out, so that a new setting keeps older records valid
     recipe = {key: value for key, value in recipe.items() if value not in (None, {}, [], ())}
     is_rendered = run.dataset in params.tabletop.viewpoint
@@ -151,7 +152,7 @@ def write(root: Path, run: Run, changes: Tree, workspace: Path) -> Path | None:
         "data": data(workspace, run.dataset),
         "pairs": identity(described(pairs)),
         "key": run.key,
-        "train": run.recipe.train,
+        "train": run.recipe.phases["train"],
         "scores": {
             name: {metric: round(metrics[name][metric], 4) for metric in CORPUS}
             for name in ("total", *subsets(pairs))

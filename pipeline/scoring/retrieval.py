@@ -173,7 +173,7 @@ def write(
     program (see `figures`). Returns None if the model does not learn retrieval. Raises InputError if
     the split has no changed pair, or if an input does not match the weights.
     """
-    model, trained = trained_model.load_first(weights)
+    model, trained = trained_model.load(weights, "pretrain")
     if not isinstance(model, Retrieves):
         return None
     devices.repeatable()

@@ -11,7 +11,7 @@ from pipeline.study.jobs import Task
 from pipeline.study.study_runs import Run
 from pipeline.study.workspace import LOCK, SETTINGS, Base, workspaces
 
-PHASE = "pretrain"  # the stage of pre-training
+PRETRAIN = "pretrain"  # the stage of pre-training
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ class RunTask:
 
     def begin(self, running: Collection[Task]) -> str | None:
         """Return the run's command, or None if it must wait for another run's identical pre-training."""
-        phase_key = _phase_key(self.run)
-        for task in running if phase_key else ():
-            if isinstance(task, RunTask) and _phase_key(task.run) == phase_key and task.is_pretraining():
+        key = _pretraining_key(self.run)
+        for task in running if key else ():
+            if isinstance(task, RunTask) and _pretraining_key(task.run) == key and task.is_pretraining():
                 return None
         self.base.workspace_of(self.run)
         return command(self.run, self.base.prepared, self.commits)
@@ -47,7 +47,7 @@ class RunTask:
         """Return True until the workspace's dvc.lock has the stage of the run's pre-training."""
         lock = self.folder / LOCK
         text = lock.read_text(encoding="utf-8") if lock.is_file() else ""
-        return f"\n  {_stage_name(PHASE, self.run)}:" not in text
+        return f"\n  {_stage_name(PRETRAIN, self.run)}:" not in text
 
     def finish(self) -> None:
         self.on_finished(self.folder)
@@ -60,7 +60,7 @@ def command(run: Run, prepared: Collection[str], commits: bool) -> str:
     If `commits`, the run's outputs go into DVC's cache. The output of pre-training always does: runs share
     it.
     """
-    pretraining = [PHASE] * bool(run.recipe.adapt)
+    pretraining = [PRETRAIN] * bool(run.recipe.pretraining)
     shared_stages = [SETTINGS, *(_stage_name(stage, run) for stage in ("recipe", *pretraining))]
     run_stages = [_stage_name(stage, run) for stage in ("train", "decode", "score")]
     repro = ["dvc", "repro", "--single-item"]
@@ -78,8 +78,8 @@ def _stage_name(stage: str, run: Run) -> str:
     return f"{stage}@{run.dataset}-{run.model}-{run.seed}"
 
 
-def _phase_key(run: Run) -> str | None:
-    if not run.recipe.adapt:
+def _pretraining_key(run: Run) -> str | None:
+    if run.recipe.pretraining is None:
         return None
-    fields = [asdict(run.recipe.first_phase()), run.seed, run.params.get("negatives")]
+    fields = [asdict(run.recipe.pretraining), run.seed, run.params.get("negatives")]
     return json.dumps(fields, sort_keys=True, default=str)

@@ -31,7 +31,7 @@ from pipeline.text.vocabularies import Vocabulary
 from pipeline.training import compiling, not_learning, optimisers, resuming
 from pipeline.training.live_curves import LiveCurves
 from pipeline.training.optimisers import factor
-from pipeline.training.phases import Phase, captioning
+from pipeline.training.phases import Phase, phase_of
 from pipeline.training.reinforce import SelfCritical
 from pipeline.training.resuming import History
 from pipeline.training.sampling import Batch, Draws, training_batches
@@ -54,7 +54,7 @@ class Training:
     state: file from which the run resumes
     validate: function that scores a model on the validation split, called in the first rank only; it returns
         a score (higher is better), or several scores by name
-    phase: training phase; None: the recipe's captioning phase
+    phase: training phase; None: the recipe's last phase
     live: writer of learning curves, called with each row of the history
     objective: defines the losses and measures; None: those of the model
     """
@@ -71,7 +71,7 @@ class Training:
         live: LiveCurves | None = None,
         objective: SelfCritical | None = None,
     ):
-        phase = phase or captioning(recipe, None)
+        phase = phase or phase_of(recipe)
         self.objective = objective
         names: tuple[tuple[str, ...], tuple[str, ...]] = (model.terms, model.measures)
         self.terms, self.measures = objective.names(model) if objective else names

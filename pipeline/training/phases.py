@@ -1,4 +1,4 @@
-"""Training phases: the pretraining phases, captioning, and the reward phase after it.
+"""Training phases: pre-training, captioning, and the reward phase after it.
 
 A Phase contains all that differs between phases: model, initial weights, batches, losses, validation.
 """
@@ -9,10 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from models.common.entry import EarlierPhase
+from models.common.entry import PretrainingPhase
 from models.common.trainable import Trainable
 from pipeline.config import recipe_file
-from pipeline.config.recipe_file import Recipe
+from pipeline.config.recipe_file import REINFORCE, TRAIN, Recipe
 from pipeline.datasets.schema import Pair, of_split
 from pipeline.features.store import FeatureStore
 from pipeline.io.content_hashes import file_hash
@@ -36,33 +36,33 @@ Keep = Literal["earlier", "later", "last"]
 
 
 @dataclass(frozen=True)
-class OtherInputs:
-    """Inputs of a pretraining phase that are not in the recipe, such as the weights from which it starts.
+class PhaseInputs:
+    """Inputs of a phase that are not in the recipe, such as the weights from which it starts.
 
     `classes` maps a split to image pairs with the class of each image (NABirds). `keys` has a hash of
     the negatives and a hash of these image pairs, if the phase uses them.
     """
 
+    start: Path | None = None  # folder of the weights that the phase before wrote; None: there is none
+    tokens: str = "ptb"  # tokeniser of captions in validations and rewards
+    data: Mapping[str, Any] = field(default_factory=dict)  # `pairs` and `features`, if not the dataset's
     negatives: Mapping[str, Sequence[str]] = field(default_factory=dict)  # pair id -> captions, for fda
     classes: Mapping[str, ClassItems] = field(default_factory=dict)  # by split, for class_pairs
-    keys: tuple[str, ...] = ()  # hashes that identify these inputs
-    weights: Path | None = None  # folder that the previous phase wrote
-    # learning curves of earlier phases: name of their folder, next to this phase's curves -> their folder
-    curves: Mapping[str, Path] = field(default_factory=dict)
+    keys: tuple[str, ...] = ()  # hashes of `negatives` and `classes`
 
 
-NOTHING = OtherInputs()
+NOTHING = PhaseInputs()
 
 
 @dataclass(frozen=True)
 class Phase:
-    """A training phase of a recipe: settings, model, batches, losses and validation.
+    """The last phase of a recipe: settings, model, batches, losses and validation.
 
     `validation` gets the validation pairs, the features and the vocabulary. It returns a function that
-    computes a model's scores. `others` are inputs that the recipe does not contain, such as the
-    negatives of a pre-training phase, or learning curves of earlier phases. Captioning has none.
+    computes a model's scores.
     """
 
+    recipe: Recipe
     settings: dict[str, Any]  # in the form of params.DatasetTrain or params.PhaseSettings
     # builds the model, given the shape of an image's features and the vocabulary
     make: Callable[[tuple[int, int, int], Vocabulary], Trainable]
@@ -75,7 +75,7 @@ class Phase:
     keys: tuple[str, ...] = ()  # names or hashes of inputs, besides the recipe, that affect the results
     weights: Mapping[str, float] | None = None  # weights of the loss terms; None: all are 1
     tasks: tuple[str, ...] = ()  # each iteration trains one of these tasks; empty: there are no tasks
-    others: OtherInputs = NOTHING
+    inputs: PhaseInputs = NOTHING
     log_every: int = 10  # number of iterations for each row of the learning curve
     # returns the losses, given the training pairs and the vocabulary; None: the losses that the model defines
     objective: Callable[[Sequence[Pair], Vocabulary], SelfCritical] | None = None
@@ -88,72 +88,80 @@ class Phase:
         pairs = of_split(pairs, "train")
         if not self.tasks:
             return Sampler(pairs, self.settings, seed, self.by_sentence)
-        negatives, classes = self.others.negatives, self.others.classes.get("train")
+        negatives, classes = self.inputs.negatives, self.inputs.classes.get("train")
         return TaskSampler(pairs, self.settings, self.tasks, seed, negatives, classes)
 
 
-def captioning(recipe: Recipe, pretrained: Path | None, tokens: str = "ptb") -> Phase:
-    """Return the captioning phase of a recipe; `pretrained`: folder of initial weights if there are any."""
-    settings = recipe.train
-    if recipe.adapt and pretrained is None:
+def phase_of(recipe: Recipe, inputs: PhaseInputs = NOTHING) -> Phase:
+    """Return the last phase of a recipe. If it is not the first, `inputs` must have weights to start from."""
+    if (before := recipe.before(recipe.last)) and inputs.start is None:
         raise InputError(
-            f"{recipe.model} needs pretrained weights; "
+            f"{recipe.model} needs the weights of its phase {before.last}; "
             "name with --start-from the folder that the stage `pretrain` wrote"
         )
+    if recipe.declared is not None:
+        return _pretraining(recipe, inputs, recipe.declared)
+    return _reinforcing(recipe, inputs) if recipe.last == REINFORCE else _captioning(recipe, inputs)
+
+
+def _captioning(recipe: Recipe, inputs: PhaseInputs) -> Phase:
+    settings = recipe.phases[TRAIN]
     select = settings.get("select", CIDER)
     return Phase(
+        recipe,
         settings,
-        partial(_build, recipe, None, settings, pretrained if recipe.adapt else None),
-        validation=partial(Validation, tokenize=TOKENIZERS[tokens], select=select),
+        partial(_build, recipe, settings, inputs.start),
+        validation=partial(Validation, tokenize=TOKENIZERS[inputs.tokens], select=select),
         metric=COLUMNS.get(select, select),
         keep="last" if select == "last" else settings.get("keep") or "earlier",
         cut=_caption_limiter(recipe, settings),
-        keys=(tokens, *_start_hash(settings)),
+        keys=(inputs.tokens, *_start_hash(settings)),
         weights={"cap": 1.0} | recipe.loss,
+        inputs=inputs,
     )
 
 
-def reinforcing(recipe: Recipe, trained: Path, tokens: str = "ptb") -> Phase:
-    """Return the reward phase of a recipe (reinforce.py), which starts from the weights in `trained`."""
-    reward = recipe.train["reinforce"]
+def _reinforcing(recipe: Recipe, inputs: PhaseInputs) -> Phase:
+    """Return the reward phase (reinforce.py): as the captioning, with other losses and a new schedule."""
+    assert inputs.start is not None  # phase_of checks it
+    reward, phase, start = recipe.phases[REINFORCE], _captioning(recipe, inputs), inputs.start
     changes = {key: reward[key] for key in ("iterations", "learning_rate", "validate_every", "references")}
     changes |= {"schedule": "cosine", "patience": None, "select_after": 0, "mirror": False, "shift": 0}
-    phase = captioning(replace(recipe, adapt={}), None, tokens)
     supervised = {name: reward["cross_entropy"] * weight for name, weight in (phase.weights or {}).items()}
 
     def objective(pairs: Sequence[Pair], vocabulary: Vocabulary) -> SelfCritical:
-        return SelfCritical(reward_of(reward, pairs, TOKENIZERS[tokens]), reward, vocabulary)
+        return SelfCritical(reward_of(reward, pairs, TOKENIZERS[inputs.tokens]), reward, vocabulary)
 
     return replace(
         phase,
-        settings=recipe.train | changes,
-        make=lambda shape, vocabulary: trained_model.load(trained)[0],
+        settings=phase.settings | changes,
+        make=lambda shape, vocabulary: trained_model.load(start)[0],
         weights={POLICY: 1.0} | supervised,
         objective=objective,
     )
 
 
-def pretraining(recipe: Recipe, declared: EarlierPhase, others: OtherInputs = NOTHING) -> Phase:
-    """Return a pretraining phase, which the model's Entry declares; `others`: inputs not in the recipe."""
-    settings = recipe.settings_of(declared)
+def _pretraining(recipe: Recipe, inputs: PhaseInputs, declared: PretrainingPhase) -> Phase:
+    settings = recipe.phases[declared.name]
     phase = Phase(
+        recipe,
         settings,
-        partial(_build, recipe, declared, settings, others.weights),
+        partial(_build, recipe, settings, inputs.start),
         validation=RetrievalValidation,
         metric="R@1",
         keep=settings.get("keep") or "later",
         cut=_caption_limiter(recipe, settings, full_length=declared.dataset is not None),
         by_sentence=True,
-        keys=(*others.keys, *_start_hash(settings)),
-        others=others,
+        keys=(*inputs.keys, *_start_hash(settings)),
+        inputs=inputs,
     )
-    if declared.learns == "retrieval":
+    if declared.objective == "retrieval":
         return phase
-    model = bare(recipe, declared)
-    classes = others.classes.get("val")
+    model = bare(recipe)
+    classes = inputs.classes.get("val")
     return replace(
         phase,
-        validation=partial(TaskValidation, tasks=model.terms, negatives=others.negatives, classes=classes),
+        validation=partial(TaskValidation, tasks=model.terms, negatives=inputs.negatives, classes=classes),
         metric=model.measures[0],
         keep="last",
         tasks=model.terms,
@@ -161,10 +169,10 @@ def pretraining(recipe: Recipe, declared: EarlierPhase, others: OtherInputs = NO
     )
 
 
-def bare(recipe: Recipe, declared: EarlierPhase) -> Trainable:
-    """Return a pretraining phase's model without values (device "meta"), to read its attributes."""
+def bare(recipe: Recipe) -> Trainable:
+    """Return the last phase's model without values (device "meta"), to read its attributes."""
     pool = recipe.sizes.get("pool", 1)
-    built: Trainable = recipe_file.bare(recipe, (8, 2 * pool, 2 * pool), declared.settings)
+    built: Trainable = recipe_file.bare(recipe, (8, 2 * pool, 2 * pool))
     return built
 
 
@@ -191,21 +199,20 @@ def _caption_limiter(
 
 def _build(
     recipe: Recipe,
-    declared: EarlierPhase | None,
     settings: dict[str, Any],
-    pretrained: Path | None,
+    start: Path | None,
     shape: tuple[int, int, int],
     vocabulary: Vocabulary,
 ) -> Trainable:
-    """Build the model of a phase (`declared` is None: captioning), and load its initial weights, if any.
+    """Build the model of the last phase, and load its initial weights, if any.
 
-    They are in the folder `pretrained`, in CLIP's file settings["start"], or in the folder
+    They are in the folder `start`, of the phase before, in CLIP's file settings["start"], or in the folder
     settings["fine_tune"].
     """
     sizes = recipe.sizes_for(shape, len(vocabulary), vocabulary.longest)
-    model: Trainable = recipe_file.build(recipe, sizes, phase=declared.settings if declared else None)
-    if pretrained is not None:
-        trained_model.take_over(model, pretrained)
+    model: Trainable = recipe_file.build(recipe, sizes)
+    if start is not None:
+        trained_model.take_over(model, start)
     if "start" in settings:
         imported_weights.take_over(model, Path(settings["start"]))
     if "fine_tune" in settings:

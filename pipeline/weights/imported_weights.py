@@ -48,7 +48,7 @@ def take_over(model: Trainable, path: Path) -> None:
 
 
 FOLDER = Path("data/imported")
-FOLDERS = {"pretrain": "first", "train": "train"}  # stage -> name of the folder of its imported weights
+STAGES = ("pretrain", "train")  # stages that may use imported weights; each has a folder of its name
 PRETRAINED = "pretrained"  # the folder, next to a run's recipe, that the stage pretrain writes
 WEIGHTS, CURVES, SOURCE = "weights", "curves", "source.json"
 CONTENTS = Contents("imported weights")
@@ -58,15 +58,15 @@ NEVER_TRAINED = 0  # value of `iteration` in the model.yaml of imported weights
 
 
 def folder_of(dataset: str, model: str, seed: int, stage: str) -> Path:
-    return FOLDER / dataset / model / str(seed) / FOLDERS[stage]
+    return FOLDER / dataset / model / str(seed) / stage
 
 
 def find(run: Path | None, stage: str) -> Path | None:
-    return run / FOLDERS[stage] if run and (run / FOLDERS[stage]).is_dir() else None
+    return run / stage if run and (run / stage).is_dir() else None
 
 
 def hashes(run: Path | None) -> dict[str, str]:
-    return {stage: _hash(folder / WEIGHTS) for stage in FOLDERS if (folder := find(run, stage))}
+    return {stage: _hash(folder / WEIGHTS) for stage in STAGES if (folder := find(run, stage))}
 
 
 def _hash(weights: Path) -> str:

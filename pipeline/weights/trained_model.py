@@ -1,11 +1,11 @@
 """Trained model on disk: a folder with weights.safetensors and model.yaml.
 
 In a package for sharing, the weights file is called model.safetensors, because hubs expect this name. `load`
-and `load_first` are the only functions that load models; they check types, sizes, tensors and hashes.
+is the only function that loads models; it checks types, sizes, tensors and hashes.
 """
 
 import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from models.common.captioner import Captioner
 from models.common.shapes_only import shapes_only
 from models.common.trainable import Trainable
 from pipeline.config import recipe_file
-from pipeline.config.recipe_file import Recipe
+from pipeline.config.recipe_file import TRAIN, Recipe
 from pipeline.io.content_hashes import file_hash, sha256, verify
 from pipeline.io.errors import InputError, printable
 from pipeline.io.inputs import read_yaml
@@ -30,7 +29,8 @@ from pipeline.weights.tensor_checks import check_attention, check_finite, check_
 FILE, PACKED, MODEL = "weights.safetensors", "model.safetensors", "model.yaml"
 CONTENTS = Contents("weights")
 LARGEST = 1 << 16  # largest size of model.yaml in bytes
-REMEDY, FIRST = "run `dvc repro train` to make it", "run `dvc repro pretrain` to make it"
+# stage -> how to make the weights that it writes
+REMEDIES = {stage: f"run `dvc repro {stage}` to make it" for stage in ("pretrain", "train")}
 START = "set train.fine_tune in params.yaml to a folder of weights that fit, or to null"
 
 
@@ -44,11 +44,17 @@ def save(folder: Path, trained: Trained, weights: dict[str, Tensor]) -> None:
     (folder / MODEL).write_text(yaml_of(record), encoding="utf-8")
 
 
-def load(folder: Path, remedy: str = REMEDY) -> tuple[Captioner, Trained]:
-    """Load the trained model of a folder, in evaluation mode, and its description."""
+def load(folder: Path, stage: str = "train", remedy: str | None = None) -> tuple[Any, Trained]:
+    """Load the model of the last phase of a stage, in evaluation mode, and its description.
+
+    The model is a Captioner, or for `stage` "pretrain" another Trainable.
+    """
+    remedy = remedy or REMEDIES[stage]
     trained = describe(folder, remedy)
-    model: Captioner = _filled(trained, folder, remedy, None)
-    return model, trained
+    if (TRAIN in trained.recipe.phases) != (stage == "train"):
+        fault = f"its weights are of the phase {trained.recipe.last}, which the stage {stage} does not run"
+        raise InputError(f"{folder}: {fault}; {remedy}")
+    return _filled(trained, folder, remedy), trained
 
 
 def weights_file(folder: Path) -> Path:
@@ -56,24 +62,16 @@ def weights_file(folder: Path) -> Path:
     return packed if packed.exists() else folder / FILE
 
 
-def load_first(folder: Path) -> tuple[Trainable, Trained]:
-    """Load the model of the last pre-training phase, in evaluation mode, and its description."""
-    trained = describe(folder, FIRST)
-    if not (phases := trained.recipe.entry.phases):
-        raise InputError(f"{folder}: {trained.recipe.model} has no pretraining phase; {FIRST}")
-    model: Trainable = _filled(trained, folder, FIRST, phases[-1].settings)
-    return model, trained
-
-
 def take_over(model: Trainable, folder: Path) -> None:
     """Load tensors of the previous phase that `model.takes` (prefix there -> prefix here) selects."""
-    tensors = _tensors(folder, FIRST, describe(folder, FIRST))
+    remedy = REMEDIES["pretrain"]
+    tensors = _tensors(folder, remedy, describe(folder, remedy))
     weights = model.state_dict()
     for earlier_prefix, prefix in model.takes.items():
         names = [name for name in tensors if name.startswith(earlier_prefix)]
         taken = {prefix + name.removeprefix(earlier_prefix): tensors[name] for name in names}
         expected = {name: x for name, x in weights.items() if name.startswith(prefix)}
-        check_tensors(taken, expected, folder / FILE, FIRST)
+        check_tensors(taken, expected, folder / FILE, remedy)
         weights |= taken
     model.load_state_dict(weights)
 
@@ -92,7 +90,7 @@ def hash_of_start(folder: Path) -> str:
     return file_hash(weights_file(folder), START)
 
 
-def describe(folder: Path, remedy: str = REMEDY) -> Trained:
+def describe(folder: Path, remedy: str = REMEDIES["train"]) -> Trained:
     """Return the description in `folder`, whose run must be that of the path (DATASET/MODEL/SEED)."""
     trained = plain(folder / MODEL, Trained, _record(folder, remedy), remedy)
     if trained.hashes and (missing := {"weights", "model"} - trained.hashes.keys()):
@@ -112,17 +110,17 @@ def check_place(folder: Path, recipe: Recipe, seed: int, source: Path) -> None:
         raise InputError(f"{source} is the recipe of {run}, but {folder} is for weights of {claimed}")
 
 
-def check_first(folder: Path, recipe: Recipe, seed: int) -> Trained:
-    """Return the description of pre-trained weights that fit the recipe's `sizes` and `adapt`."""
-    trained = describe(folder, FIRST)
+def check(folder: Path, recipe: Recipe, seed: int, remedy: str) -> Trained:
+    """Return the description of weights, which must be those of a recipe and a seed."""
+    trained = describe(folder, remedy)
     run = f"{recipe.dataset}/{recipe.model}/{seed}"
     if trained.run != run:
-        raise InputError(f"{folder} holds weights of {trained.run}, not of {run}; {FIRST}")
-    pretrained = trained.recipe
-    settings = (("sizes", pretrained.sizes, recipe.sizes), ("adapt", pretrained.adapt, recipe.adapt))
-    for name, value, expected in settings:
-        if value != expected and trained.iteration:  # imported weights have no training settings
-            raise InputError(f"{folder / MODEL}: recipe.{name} differs from the captioning's; {FIRST}")
+        raise InputError(f"{folder} holds weights of {trained.run}, not of {run}; {remedy}")
+    # imported weights of pre-training have no settings of a training; their tensors are checked when loaded
+    compared = fields(Recipe) if trained.iteration or TRAIN in recipe.phases else ()
+    for name in (each.name for each in compared):
+        if getattr(trained.recipe, name) != getattr(recipe, name):
+            raise InputError(f"{folder / MODEL}: recipe.{name} is not that of this run; {remedy}")
     return trained
 
 
@@ -141,8 +139,8 @@ def _claimed(folder: Path) -> str | None:
     return None
 
 
-def _filled(trained: Trained, folder: Path, remedy: str, phase: str | None) -> Any:
-    """Build the model of a phase (None: captioning) with the weights in `folder`, after checking them."""
+def _filled(trained: Trained, folder: Path, remedy: str) -> Any:
+    """Build the model with the weights in `folder`, after checking them."""
     recipe, source = trained.recipe, folder / MODEL
     if not trained.hashes:
         note = f"note: {source} has no hashes: its weights and words are not verified"
@@ -152,14 +150,14 @@ def _filled(trained: Trained, folder: Path, remedy: str, phase: str | None) -> A
     except InputError as error:
         raise InputError(f"{source}: {error}; {remedy}") from None
     with shapes_only():
-        bare_model = recipe_file.build(recipe, sizes, source, phase)
+        bare_model = recipe_file.build(recipe, sizes, source)
     file = weights_file(folder)
     header = tensors_in_header(file, remedy)
     check_attention(bare_model, source, remedy)
     check_tensors(header, bare_model.state_dict(), file, remedy)
     tensors = _tensors(folder, remedy, trained)
     check_finite(tensors, file, remedy)
-    model = recipe_file.build(recipe, sizes, source, phase)
+    model = recipe_file.build(recipe, sizes, source)
     model.load_state_dict(tensors)
     return model.eval()
 

@@ -83,7 +83,7 @@ def typed(lab, monkeypatch, made_up_meteor):
 
     monkeypatch.setattr("dvc.stage.run._run", stage)
     monkeypatch.setattr("stages.settings.write_code", code)
-    monkeypatch.setattr("stages.train.run_phase", lambda *_, **__: pytest.fail("a training began"))
+    monkeypatch.setattr("pipeline.cli.phase_run.run_phase", lambda *_, **__: pytest.fail("a training began"))
     return run
 
 

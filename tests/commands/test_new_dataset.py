@@ -75,7 +75,8 @@ def test_every_model_has_settings_that_need_only_a_table(folder, like):
     found = params.load(folder / "params.yaml")
     for model in found.model:
         if models.entry_of(model).family in (None, *found.dataset["mine"].models):
-            assert resolving.resolve(found, "mine", model).train["select"] not in ("truth", "CIDEr-D/change")
+            select = resolving.resolve(found, "mine", model).phases["train"]["select"]
+            assert select not in ("truth", "CIDEr-D/change")
 
 
 @pytest.mark.parametrize("command", ["show_settings mine scorer_cbr", "check_data --dataset mine"])

@@ -24,7 +24,7 @@ from tests.running import refuse, set_params, succeed
 SIZES = {"patch": 8, "width": 8, "heads": 2, "intra": 1, "inter": 1, "text_width": 8, "text_heads": 2}
 SIZES |= {"text_layers": 1, "context": 16, "joint": 8, "caption_heads": 2, "caption_layers": 1}
 SETTINGS = {"dropout": 0.1, "coef_lr": 1.0, "temperature": 0.07}
-COMMAND = "retrieve --first first --pairs pairs.jsonl --vocab vocab.json --features stores --out r"
+COMMAND = "retrieve --pretrained pretrained --pairs pairs.jsonl --vocab vocab.json --features stores --out r"
 
 
 @pytest.fixture(scope="module")
@@ -34,13 +34,14 @@ def lab(prepared, pixels, tmp_path_factory):
     (folder / "stores").symlink_to(Path(pixels.store.location.name).parent)
     write_pairs(folder / "pairs.jsonl", prepared.pairs)
     vocabularies.save(folder / "vocab.json", prepared.vocabulary, {})
-    recipe = Recipe("tabletop", "clip4idc", SETTINGS, SIZES, {}, {}, {"input": "pixels"}, {})
     words = len(prepared.vocabulary), prepared.vocabulary.longest
-    sizes = recipe.sizes_for((3, 16, 24), *words)
-    for name, phase in (("first", "adapt"), ("weights", None)):
+    for name, phase in (("pretrained", "adapt"), ("weights", "train")):
+        own = SETTINGS, SIZES, {}, {phase: {}}, {"input": "pixels"}, {}
+        recipe = Recipe("tabletop", "clip4idc", *own)
+        sizes = recipe.sizes_for((3, 16, 24), *words)
         torch.manual_seed(0)
         trained = Trained(recipe, 1, (3, 16, 24), *words, 1, 0.5)
-        trained_model.save(folder / name, trained, recipe_file.build(recipe, sizes, phase=phase).state_dict())
+        trained_model.save(folder / name, trained, recipe_file.build(recipe, sizes).state_dict())
     return folder
 
 

@@ -76,7 +76,7 @@ PARAMS = {
 
 # of a model that has no phase before captioning
 PLAIN = SimpleNamespace(
-    adapt={}, asks_negatives=False, input="grid", entry=SimpleNamespace(retrieves=False), train={}
+    pretraining=None, asks_negatives=False, input="grid", entry=SimpleNamespace(retrieves=False)
 )
 
 

@@ -217,7 +217,7 @@ def test_an_entry_names_the_switches_that_its_model_reads(monkeypatch):
     monkeypatch.setattr(models.common.switches, "resolve", lambda *given: Noted(resolve(*given), read))
     for name, entry in MODELS.items():
         read = set()
-        for phase in (None, *(phase.settings for phase in entry.phases)):
+        for phase in (None, *(phase.name for phase in entry.pretraining)):
             settings = settings_of(name, **VALUES)
             model = models.build(name, SIZES[entry.sizes], settings, phase)
             before, after = (model.encoding(side.float()) for side in images(model, 4))
@@ -225,7 +225,7 @@ def test_an_entry_names_the_switches_that_its_model_reads(monkeypatch):
             for task in tasks:
                 labels = Labels(torch.tensor([1, 0, 1, 1]), task, kinds=torch.tensor([2, 5, 2, 4]))
                 model.losses_of(before, after, captions(4), labels=labels)
-        for asked in (entry.reads, entry.phases_of, *filter(None, [entry.fills])):
+        for asked in (entry.reads, entry.pretraining_of, *filter(None, [entry.fills])):
             asked(Noted(entry.released, read))
         assert read == entry.switches, name
 

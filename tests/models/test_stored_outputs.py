@@ -36,7 +36,7 @@ def cases(name):
         values = (True, False) if kind is bool else (0.01,) if kind is float else typing.get_args(kind)
         papers = getattr(type(entry.released)(), switch)
         chosen += [("paper", {switch: value}) for value in values if value != papers]
-    phases = (None, *(phase.settings for phase in entry.phases))
+    phases = (None, *(phase.name for phase in entry.pretraining))
     return [(*each, phase) for each in chosen for phase in phases]
 
 

@@ -41,7 +41,7 @@ def other_settings(folder, _):
     """Change a setting of pre-training in model.yaml, with the right hash."""
     file = folder / FIRST / "model.yaml"
     tree = yaml.safe_load(file.read_text())
-    tree["recipe"]["adapt"]["learning_rate"] = 0.5
+    tree["recipe"]["phases"]["adapt"]["learning_rate"] = 0.5
     file.write_text(yaml.safe_dump(tree, sort_keys=False))
     forge(file.parent)
 

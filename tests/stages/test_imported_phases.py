@@ -7,14 +7,15 @@ import numpy as np
 import pytest
 import torch
 
+from pipeline.cli import phase_run
 from pipeline.config import params
 from pipeline.config.store_contents import pixel_spec, spec
 from pipeline.datasets.schema import Pair, images_of, write_pairs
 from pipeline.features.writer import Writer
 from pipeline.text import vocabularies
 from pipeline.text.vocabularies import ClipVocabulary
+from pipeline.training.phases import PhaseInputs
 from stages import pretrain as pretrain_stage
-from stages import train as train_stage
 from tests import project_params, released
 from tests.exchanges import flip
 from tests.running import refuse, succeed
@@ -30,7 +31,7 @@ SETTINGS = {
     },
 }
 OPTIONS = {"idc_pcl": "--heads 2 --longest 12", "clip4idc": "--intra 2"}
-FIRST = {"idc_pcl": "pretrain", "clip4idc": "adapt"}
+PRETRAINING = {"idc_pcl": "pretrain", "clip4idc": "adapt"}
 
 
 class Run:
@@ -40,7 +41,7 @@ class Run:
         self.folder, self.model, self.trained = folder, model, []
         self.imported = f"data/imported/{DATASET}/{model}/1"
         self.recipes = f"data/recipes/{DATASET}/{model}/1"
-        self.first = f"{self.recipes}/pretrained"
+        self.pretrained = f"{self.recipes}/pretrained"
         self.weights = f"data/weights/{DATASET}/{model}/1"
         project_params.write(folder, **SETTINGS[model])
         settings = params.load(folder / "params.yaml")
@@ -59,11 +60,11 @@ class Run:
         writer = Writer(folder / "scratch", len(keys), shape, kind)
         writer.write(0, np.ones((len(keys), *shape), kind))
         writer.finish(folder / f"features/{made.input}.zarr", {"keys": keys, **asdict(made)})
-        monkeypatch.setattr(train_stage, "run_phase", lambda name, *_, **__: self.trained.append(name))
-        monkeypatch.setattr(pretrain_stage, "other_inputs", lambda *_: pretrain_stage.OtherInputs())
+        monkeypatch.setattr(phase_run, "run_phases", lambda name, *_, **__: self.trained.append(name))
+        monkeypatch.setattr(pretrain_stage, "phase_inputs", lambda *_: PhaseInputs())
 
     def bring_in(self, phase):
-        case = f"{self.model} {FIRST[self.model] if phase == 'first' else None}"
+        case = f"{self.model} {PRETRAINING[self.model] if phase == 'pretrain' else None}"
         flat = released.tensors(released.CASES[case])
         torch.save(released.tree(flat), self.folder / "their.pt")
         succeed(self.folder, f"import_checkpoint their.pt --vocab vocab.json {OPTIONS[self.model]}")
@@ -80,7 +81,7 @@ class Run:
         succeed(self.folder, self.start())
         inputs = f"--pairs pairs.jsonl --vocab ours.json --features features --imported {self.imported}"
         for command in (
-            f"pretrain --recipe r.pretrain.yaml --weights {self.first} --curves c/pretrain",
+            f"pretrain --recipe r.pretrain.yaml --weights {self.pretrained} --curves c/pretrain",
             f"train --recipe r.yaml --weights {self.weights} --curves c/train --start-from {self.recipes}",
         ):
             succeed(self.folder, f"{command} --seed 1 {inputs} --provenance p.json")
@@ -95,19 +96,19 @@ def run(request, tmp_path, monkeypatch):
     return Run(tmp_path, request.param, monkeypatch)
 
 
-@pytest.mark.parametrize("phases", [("first",), ("train",), ("first", "train")])
+@pytest.mark.parametrize("phases", [("pretrain",), ("train",), ("pretrain", "train")])
 def test_imported_phases_are_copied_and_the_others_trained(run, phases):
     for phase in phases:
         run.bring_in(phase)
-    assert {*run.stages()} == {"pretrain" if phase == "first" else phase for phase in phases}
-    assert run.trained == (["train"] if phases == ("first",) else [])
-    for phase, place in (("first", run.first), ("train", run.weights)):
+    assert {*run.stages()} == {*phases}
+    assert run.trained == (["train"] if phases == ("pretrain",) else [])
+    for phase, place in (("pretrain", run.pretrained), ("train", run.weights)):
         if phase in phases:
             kept = run.folder / run.imported / phase / "weights"
             for name in ("model.yaml", "weights.safetensors"):
                 assert (run.folder / place / name).read_bytes() == (kept / name).read_bytes()
-    if "first" not in phases:
-        assert list((run.folder / run.first).iterdir()) == []
+    if "pretrain" not in phases:
+        assert list((run.folder / run.pretrained).iterdir()) == []
     assert json.loads((run.folder / "p.json").read_text())["checkpoint"] == "their.pt"
 
 
@@ -120,10 +121,10 @@ def test_other_imported_weights_change_inputs_json(run):
     assert run.inputs() != before
 
 
-@pytest.mark.parametrize("phase", ["first", "train"])
+@pytest.mark.parametrize("phase", ["pretrain", "train"])
 def test_the_only_copy_of_imported_weights_is_not_replaced(run, phase):
     run.bring_in(phase)
-    place = run.folder / (run.first if phase == "first" else run.weights)
+    place = run.folder / (run.pretrained if phase == "pretrain" else run.weights)
     place.parent.mkdir(parents=True)
     (run.folder / run.imported / phase / "weights").rename(place)
     (run.folder / run.imported / phase).rename(run.folder / "elsewhere")

@@ -13,12 +13,12 @@ from pipeline.cli import phase_run
 from pipeline.config import params, resolving
 from pipeline.features.store import FeatureStore
 from pipeline.text import vocabularies
-from pipeline.training import phases, resuming
+from pipeline.training import resuming
 from tests.backbones import TINY as TINY_BACKBONE
 from tests.backbones import write_tiny
 from tests.birds_lab import BIRDS, OWN, START, TINY, command, left, prepare, resolve, said, vocabulary
 from tests.killed import KilledError
-from tests.own_settings import phase_before
+from tests.own_settings import captioning, pretraining_phase
 from tests.running import refuse, set_params, stage, succeed
 
 
@@ -35,10 +35,10 @@ def test_each_phase_starts_from_the_weights_before_it(prepared_birds, monkeypatc
         succeed(root, command("out"))
     (first,) = (root / "out").glob(".first.*.scratch/weights.safetensors")
     before, after = load_file(first), load_file(root / "out/first/weights.safetensors")
-    started = phase_before(recipe, weights=first.parent).make((5, 4, 4), vocabulary(root)).state_dict()
+    started = pretraining_phase(recipe, start=first.parent).make((5, 4, 4), vocabulary(root)).state_dict()
     assert {name.split(".")[0] for name in started.keys() - before.keys()} == {"class_pairs"}
     assert all(torch.equal(started[name], tensor) for name, tensor in before.items())
-    captioner = phases.captioning(recipe, root / "out/first", "plain").make((5, 4, 4), vocabulary(root))
+    captioner = captioning(recipe, root / "out/first", "plain").make((5, 4, 4), vocabulary(root))
     own = captioner.difference.state_dict()
     assert all(torch.equal(tensor, after[f"difference.{name}"]) for name, tensor in own.items())
 
@@ -156,8 +156,8 @@ def test_the_switches_decide_the_tasks_of_the_recipe(prepared_birds):
         model = everything.model["idc_pcl"] | {"switches": switches}
         own = everything.model_copy(update={"model": everything.model | {"idc_pcl": model}})
         recipe = resolving.resolve(own, BIRDS, "idc_pcl")
-        assert list(recipe.adapt["tasks"]) == wanted
-        assert (list(recipe.adapt["images"]["tasks"]) if "images" in recipe.adapt else None) == images
+        found = {name: [*settings["tasks"]] for name, settings in recipe.pretraining.phases.items()}
+        assert found == ({"images": images} if images else {}) | {"pretrain": wanted}
         extra = switches.get("extra_data", "none")
         assert recipe.pretrained_on == [name for name in ("cub", "nabirds") if name in extra]
 

@@ -46,7 +46,7 @@ def test_given_weights_end_as_weights_that_it_trains_first(folder):
     succeed(folder, f"{train_with(1, 'later')} --trained plain")
     assert weights(folder, "later") == weights(folder, "whole") != weights(folder, "plain")
     plain, curves = (folder / "curves" / name for name in ("plain", "whole"))
-    assert (curves / "trained/loss.csv").read_bytes() == (plain / "loss.csv").read_bytes()
+    assert (curves / "train/loss.csv").read_bytes() == (plain / "loss.csv").read_bytes()
     assert (curves / "loss.csv").read_text().startswith("iteration,policy,cap,cv,cbr,reward,sample_entropy,")
     assert not list(folder.glob(".whole.*"))
 
@@ -70,11 +70,19 @@ def test_a_kill_in_the_phase_keeps_the_weights_before_it(folder, monkeypatch):
 
 
 def test_weights_of_another_run_are_refused(folder):
-    refuse(folder, f"{train_with(2, 'wrong')} --trained plain", "plain has weights of other settings")
+    refuse(
+        folder, f"{train_with(2, 'wrong')} --trained plain", "plain holds weights of tabletop/scorer_cbr/1"
+    )
     recipe = (folder / RECIPE).read_text()
     (folder / RECIPE).write_text(recipe.replace("batch: 4", "batch: 5"))
-    refuse(folder, f"{train_with(1, 'wrong')} --trained plain", "plain has weights of other settings")
+    refuse(folder, f"{train_with(1, 'wrong')} --trained plain", "plain/model.yaml: recipe.phases")
     (folder / RECIPE).write_text(recipe)
+    assert not (folder / "wrong").exists()
+
+
+def test_trained_weights_need_a_reward_phase(folder):
+    command = train_with(1, "wrong").replace(RECIPE, "plain.yaml")
+    refuse(folder, f"{command} --trained plain", "plain.yaml lacks a reward phase")
     assert not (folder / "wrong").exists()
 
 
@@ -82,10 +90,10 @@ def test_weights_of_another_run_are_refused(folder):
 def test_both_orders_are_rewarded_unless_the_reward_compares_with_references(tmp_path, reward, default):
     set_params(tmp_path, reinforce__reward=reward)
     succeed(tmp_path, MAKE_RECIPE)
-    assert recipe_file.load(tmp_path / RECIPE).train["reinforce"]["both_ways"] is default
+    assert recipe_file.load(tmp_path / RECIPE).phases["reinforce"]["both_ways"] is default
     set_params(tmp_path, reinforce__reward=reward, reinforce__both_ways=False)
     succeed(tmp_path, MAKE_RECIPE)
-    assert recipe_file.load(tmp_path / RECIPE).train["reinforce"]["both_ways"] is False
+    assert recipe_file.load(tmp_path / RECIPE).phases["reinforce"]["both_ways"] is False
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ TOO_NARROW = ("idc_pcl", "idc_pcl_no_pretrain")  # the sizes of the tests are to
 def every_case(name):
     """Return (variant, switches, phase): both variants, and each value of the initial weights."""
     entry = MODELS[name]
-    phases = [None, *(phase.settings for phase in entry.phases)]
+    phases = [None, *(phase.name for phase in entry.pretraining)]
     chosen = [("paper", {}), ("released", {})]
     if "first_weights" in entry.switches:
         kinds = typing.get_args(typing.get_type_hints(type(entry.released))["first_weights"])

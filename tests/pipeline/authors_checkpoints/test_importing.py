@@ -95,9 +95,9 @@ def test_weights_are_the_files_numbers(tmp_path, name):
     flat = released.tensors(case)
     succeed(tmp_path, f"{released.prepare(tmp_path, case, flat)} --seed 3")
     model, _, phase = name.partition(" ")
-    stage = "first" if phase in ("pretrain", "adapt") else "train"
+    stage = "pretrain" if phase in ("pretrain", "adapt") else "train"
     kept = tmp_path / f"data/imported/{case.dataset}/{model}/3/{stage}"
-    made, trained = (trained_model.load_first if stage == "first" else trained_model.load)(kept / "weights")
+    made, trained = trained_model.load(kept / "weights", stage)
     assert (trained.recipe.model, trained.recipe.dataset, trained.seed) == (model, case.dataset, 3)
     assert (trained.shape, trained.vocabulary, trained.longest) == (case.shape, case.words, case.longest)
     assert trained.recipe.settings["variant"] == "released"

@@ -10,7 +10,7 @@ from pipeline.io.outputs import yaml_of
 from tests import project_params, shipped
 
 DATASETS = ("tabletop", "tabletop_wide", "clevr_dc", "levir_cc")
-PRETRAIN = resolving.resolve(project_params.settings(), "tabletop", "idc_pcl").adapt
+PRETRAIN = resolving.resolve(project_params.settings(), "tabletop", "idc_pcl").phases["pretrain"]
 OWN_PLACE = {"prepare": {"reader": "table", "root": "r", "protocol": None}}
 
 
@@ -150,7 +150,7 @@ def test_defaults_of_a_phase(tmp_path):
     phase = {"iterations": 9, "batch": 4, "learning_rate": 0.1, "schedule": "constant", "validate_every": 3}
     own = {"clevr_dc": {"models": {"clip": {"adapt": phase, "train": phase}}}}
     recipe = resolving.resolve(params.load(with_published(tmp_path, own, {})), "clevr_dc", "clip4idc")
-    for found in (recipe.train, recipe.adapt):
+    for found in recipe.phases.values():
         assert (found["references"], found["compile"], found["precision"]) == (1, "off", "float32")
         assert (found["optimiser"], found["beta2"], found["mirror"], found["shift"]) == (
             "adam",

@@ -38,7 +38,7 @@ def test_a_global_value_changes_only_the_models_that_use_it():
         assert (before != after) == used
         assert not used or after.loss["cbr"] == 0.004
     training = with_(train=REAL.train.model_copy(update={"batch": 4}))
-    assert resolving.resolve(training, "tabletop", "subtraction").train["batch"] == 4
+    assert resolving.resolve(training, "tabletop", "subtraction").phases["train"]["batch"] == 4
 
 
 def test_every_term_has_a_weight_on_every_dataset():
@@ -97,7 +97,7 @@ def test_the_last_layer_that_names_a_key_wins(monkeypatch):
                 }
             )
         recipe = resolving.resolve(everything, "tabletop", "card_again")
-        return recipe.loss["con"], recipe.train["batch"]
+        return recipe.loss["con"], recipe.phases["train"]["batch"]
 
     for count in range(1, 6):
         assert found(count) == (float(count), 10 * count)
@@ -126,10 +126,10 @@ def test_a_models_layer_names_the_terms_that_it_has(model, monkeypatch):
         except InputError:
             continue  # a switch that these sizes or this dataset do not allow
         assert tuple(recipe.loss) == tuple(term for term in built.terms if term != "cap"), switches
-        for phase in recipe.before:
-            built = recipe_file.bare(recipe, shape, phase.settings)
-            if phase.learns == "tasks":
-                assert tuple(recipe.settings_of(phase)["tasks"]) == built.terms, switches
+        for name, phase_settings in recipe.phases.items():
+            if "tasks" in phase_settings:
+                built = recipe_file.bare(recipe.until(name), shape)
+                assert tuple(phase_settings["tasks"]) == built.terms, switches
 
 
 def test_a_recipe_has_the_source_files_of_its_model():
@@ -144,12 +144,12 @@ def test_nulls_and_switches_of_a_model_become_the_datasets():
     assert small.settings["switches"] == {"first_weights": "counterpart"}
     assert published.settings["switches"] == {}
     assert (small.settings["tau1"], published.settings["tau1"]) == (0.1, 1.0)
-    assert published.adapt["tasks"] == {"mlm": 8.0, "mvcl": 1.0, "fda": 2.0}
+    assert published.phases["pretrain"]["tasks"] == {"mlm": 8.0, "mvcl": 1.0, "fda": 2.0}
     own = REAL.model["idc_pcl"] | {"tau1": 0.5, "switches": {"tasks": "mlm", "first_weights": "torch"}}
     changed = resolving.resolve(with_(model=REAL.model | {"idc_pcl": own}), "tabletop", "idc_pcl").settings
     assert (changed["tau1"], changed["tau2"]) == (0.5, small.settings["tau2"])
     assert changed["switches"] == {"tasks": "mlm", "first_weights": "torch"}
-    assert resolving.resolve(REAL, "tabletop", "idc_pcl_no_pretrain").adapt == {}
+    assert resolving.resolve(REAL, "tabletop", "idc_pcl_no_pretrain").pretraining is None
 
 
 def test_a_switch_chooses_the_input_of_clip4idc():
@@ -237,6 +237,8 @@ def test_a_saved_recipe_is_loaded(tmp_path, model):
         ("model: scorer_cbr", "", "the key model is missing"),
         ("heads: 2", "heads: 3", "width 128 is not a multiple of heads"),
         ("cv: 0.1", "cv: -1.0", "loss.cv"),
+        ("  train:\n", "  adapt:\n", "phases has adapt; there are, in order, train, reinforce"),
+        ("  train:\n", "  reinforce:\n", "phases has reinforce, which needs train"),
     ],
 )
 def test_an_edited_recipe_is_refused(tmp_path, old, new, named):

@@ -55,7 +55,7 @@ def test_a_dataset_has_its_test_pairs_and_the_listed_runs(made):
     said = {"the ball moved, says scorer 2", "nothing has changed, says scorer 2"}
     assert set(last.captions.values()) == said
     assert last.metrics["scorers"] == {"METEOR": "1.5", "SPICE": "unavailable (no jar)"}
-    curves = last.phases["captioning"]
+    curves = last.phases["train"]
     assert list(curves.losses) == ["iteration", "cap", "cv"]
     assert curves.validation == {"iteration": [150, 300], "CIDEr-D": [0.31, 0.62]}
     assert {(score.cider_d, score.right) for score in last.scores.values()} == {(0.62, True)}

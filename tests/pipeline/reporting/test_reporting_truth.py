@@ -149,9 +149,9 @@ def test_differences_in_truth_come_first(made):
 def test_curves_of_truth_come_before_cider(made):
     results, _ = judged(made, "true")
     runs = [
-        replace(run, phases={"captioning": Curves(curve.losses, curve.validation | TRUTH)})
+        replace(run, phases={"train": Curves(curve.losses, curve.validation | TRUTH)})
         for run in results.runs
-        for curve in [run.phases["captioning"]]
+        for curve in [run.phases["train"]]
     ]
     panels = curves.captioning(replace(results, runs=runs))
     assert [panel.title for panel in panels][:3] == [

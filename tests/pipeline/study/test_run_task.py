@@ -18,9 +18,7 @@ class Phase:
 
 def run(key, phase=None, seed=1):
     recipe = SimpleNamespace(
-        adapt={"epochs": phase} if phase else {},
-        first_phase=lambda: Phase(phase),
-        train={"iterations": 100},
+        pretraining=Phase(phase) if phase else None,
     )
     return Run(key, "d", "m", seed, {}, recipe, key)
 

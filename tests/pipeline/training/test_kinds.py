@@ -73,7 +73,7 @@ def test_a_kind_without_an_expert_is_refused():
 @pytest.mark.parametrize("name", LOSSES)
 def test_a_killed_run_of_medic_gives_the_same_bits(prepared, tmp_path, name):
     own = SETTINGS | ({"alpha": 0.003} if name == "dirl_medic" else {})
-    recipe = Recipe("tabletop", name, own, SIZES, LOSS | LOSSES[name], TRAIN, {}, {})
+    recipe = Recipe("tabletop", name, own, SIZES, LOSS | LOSSES[name], {"train": TRAIN}, {}, {})
 
     def train(folder, scores, killed_at=None):
         return killed.train(prepared, folder, recipe, None, 1, scores, killed_at)

@@ -28,7 +28,7 @@ TRAIN |= {"validate_every": 4, "exchange": True, "precision": "float32", "compil
 
 def recipe(**changes):
     settings, loss = {"dropout": 0.1, "temperature": 0.5}, {"cv": 0.1, "cbr": 0.001}
-    return Recipe("tabletop", "scorer_cbr", settings, SIZES, loss, TRAIN | changes, {}, {})
+    return Recipe("tabletop", "scorer_cbr", settings, SIZES, loss, {"train": TRAIN | changes}, {}, {})
 
 
 def train(prepared, folder, seed=1, scores=(), killed_at=None, **changes):

@@ -51,7 +51,7 @@ def test_chance_is_the_loss_of_equal_similarities():
 def test_a_training_warns_once(prepared, tmp_path, capsys):
     """With a rate of almost 0 the model keeps its first weights, which write one caption for every pair."""
     still = recipe(iterations=6, validate_every=1, learning_rate=1e-30)
-    phase = replace(phases.captioning(still, None), validation=partial(Validation, tokenize=list))
+    phase = replace(phases.phase_of(still), validation=partial(Validation, tokenize=list))
     train(prepared, tmp_path, still, phase, own=True)
     said = capsys.readouterr().err
     assert said.count("warning") == 1
@@ -61,7 +61,7 @@ def test_a_training_warns_once(prepared, tmp_path, capsys):
 def test_a_healthy_training_does_not_warn(prepared, tmp_path, capsys):
     """Scores of a healthy run: its contrast falls, and its captions differ."""
     healthy = recipe(iterations=30, validate_every=30)
-    phase = replace(phases.captioning(healthy, None), log_every=1)
+    phase = replace(phases.phase_of(healthy), log_every=1)
     history, _ = train(prepared, tmp_path, healthy, phase)
     assert history.losses[-1]["cv"] < history.losses[0]["cv"]
     assert "warning" not in capsys.readouterr().err

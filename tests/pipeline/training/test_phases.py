@@ -1,7 +1,6 @@
 """Settings of phases, and CLIP4IDC's two phases: adaptation and captioning."""
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,14 +13,14 @@ from pipeline.config.recipe_file import Recipe
 from pipeline.datasets.schema import NO_CHANGE, of_split
 from pipeline.io.content_hashes import file_hash
 from pipeline.io.errors import InputError
-from pipeline.training import optimisers, phases
+from pipeline.training import optimisers
 from pipeline.training.sampling import sentences_of, training_batches
 from pipeline.weights import trained_model
 from pipeline.weights.imported_weights import name_in_file
 from pipeline.weights.model_description import Trained
 from stages.recipe import pretraining_hashes
 from tests.killed import KilledError, train
-from tests.own_settings import phase_before
+from tests.own_settings import captioning, pretraining_phase
 from tests.samplers import sampler_of
 
 SIZES = {"patch": 8, "width": 8, "heads": 2, "intra": 1, "inter": 1, "text_width": 8, "text_heads": 2}
@@ -34,7 +33,11 @@ FT = {"dropout": 0.1, "coef_lr": 0.5}
 
 def recipe(**changes):
     settings, phase = FT | {"temperature": 0.07}, PHASE | changes
-    return Recipe("tabletop", "clip4idc", settings, SIZES, {}, phase, {}, {}, phase)
+    return Recipe("tabletop", "clip4idc", settings, SIZES, {}, {"adapt": phase, "train": phase}, {}, {})
+
+
+def without_pretraining(chosen, **changes):
+    return replace(chosen, phases={"train": chosen.phases["train"]}, **changes)
 
 
 def run(pixels, folder, phase, chosen, scores=(), killed_at=None):
@@ -53,31 +56,31 @@ def same(one, other):
 
 def test_both_phases_and_a_kill_in_each(pixels, tmp_path):
     chosen = recipe()
-    history, adapting = run(pixels, tmp_path, phase_before(chosen), chosen)
+    history, adapting = run(pixels, tmp_path, pretraining_phase(chosen), chosen)
     with pytest.raises(KilledError):
-        run(pixels, tmp_path / "k", phase_before(chosen), chosen, killed_at=2)
-    again, _ = run(pixels, tmp_path / "k", phase_before(chosen), chosen)
+        run(pixels, tmp_path / "k", pretraining_phase(chosen), chosen, killed_at=2)
+    again, _ = run(pixels, tmp_path / "k", pretraining_phase(chosen), chosen)
     assert same(history, again)
     assert [list(row) for row in history.validation] == [["iteration", "R@1"]] * 3
     assert history.best_iteration == 6  # the later of equal scores
     earlier = recipe(keep="earlier")
-    assert run(pixels, tmp_path / "first", phase_before(earlier), earlier)[0].best_iteration == 2
-    save(tmp_path / "adapted", chosen, pixels, history)
-    loaded, _ = trained_model.load_first(tmp_path / "adapted")
+    assert run(pixels, tmp_path / "first", pretraining_phase(earlier), earlier)[0].best_iteration == 2
+    save(tmp_path / "adapted", chosen.pretraining, pixels, history)
+    loaded, _ = trained_model.load(tmp_path / "adapted", "pretrain")
     assert torch.equal(loaded.inter.images, adapting.inter.images)
 
-    captioning = phases.captioning(chosen, tmp_path / "adapted")
-    model = captioning.make(pixels.store.shape, pixels.vocabulary)
+    second = captioning(chosen, tmp_path / "adapted")
+    model = second.make(pixels.store.shape, pixels.vocabulary)
     for here, before in ((model.difference.inter, adapting.inter), (model.encoding, adapting.encoding)):
         for name, tensor in before.state_dict().items():
             assert torch.equal(here.state_dict()[name], tensor), name
-    whole, _ = run(pixels, tmp_path / "c", captioning, chosen, scores=[1.0, 3.0, 2.0])
+    whole, _ = run(pixels, tmp_path / "c", second, chosen, scores=[1.0, 3.0, 2.0])
     with pytest.raises(KilledError):
-        run(pixels, tmp_path / "d", captioning, chosen, scores=[1.0, 3.0], killed_at=2)
-    resumed, _ = run(pixels, tmp_path / "d", captioning, chosen, scores=[3.0, 2.0])
+        run(pixels, tmp_path / "d", second, chosen, scores=[1.0, 3.0], killed_at=2)
+    resumed, _ = run(pixels, tmp_path / "d", second, chosen, scores=[3.0, 2.0])
     assert whole.best_iteration == resumed.best_iteration == 4
     assert same(whole, resumed)
-    other = phases.captioning(recipe(schedule="constant"), tmp_path / "adapted")
+    other = captioning(recipe(schedule="constant"), tmp_path / "adapted")
     different, _ = run(pixels, tmp_path / "e", other, chosen, scores=[1.0, 3.0, 2.0])
     assert not same(whole, different)
 
@@ -88,20 +91,19 @@ def test_both_phases_and_a_kill_in_each(pixels, tmp_path):
 )
 def test_weights_that_do_not_fit_are_named(pixels, tmp_path, name, tensor):
     chosen = recipe()
-    model = phase_before(chosen).make(pixels.store.shape, pixels.vocabulary)
+    model = pretraining_phase(chosen).make(pixels.store.shape, pixels.vocabulary)
     weights = {**model.state_dict(), name: tensor}
     if tensor is None:
         del weights[name]
-    trained = Trained(chosen, 1, (3, 16, 24), 9, 9, 1, 0.0)
+    trained = Trained(chosen.pretraining, 1, (3, 16, 24), 9, 9, 1, 0.0)
     trained_model.save(tmp_path / "adapted", trained, weights)
     with pytest.raises(InputError, match=name):
-        phases.captioning(chosen, tmp_path / "adapted").make(pixels.store.shape, pixels.vocabulary)
+        captioning(chosen, tmp_path / "adapted").make(pixels.store.shape, pixels.vocabulary)
 
 
 def test_missing_weights_of_pre_training_are_named(tmp_path):
     with pytest.raises(InputError, match=r"clip4idc .*--start-from"):
-        phases.captioning(recipe(), None)
-    assert replace(recipe(), adapt={}).before == ()
+        captioning(recipe())
 
 
 @pytest.mark.parametrize(
@@ -112,10 +114,10 @@ def test_patience(pixels, tmp_path, patience, keep, best, ends):
     """A run ends after `patience` validations without a new best score."""
     chosen = recipe(patience=patience, keep=keep, iterations=12)
     scores = [1.0, 2.0, 2.0, 2.0, 0.0, 0.0] if keep else [1.0, 2.0, 0.0, 0.0, 0.0, 0.0]
-    captioning = replace(phases.captioning(replace(chosen, adapt={}), None), settings=chosen.train)
-    history, _ = run(pixels, tmp_path, captioning, chosen, scores)
+    second = captioning(without_pretraining(chosen))
+    history, _ = run(pixels, tmp_path, second, chosen, scores)
     assert (history.best_iteration, history.validation[-1]["iteration"]) == (best, ends)
-    again, _ = run(pixels, tmp_path, captioning, chosen, [])  # a finished run does not continue
+    again, _ = run(pixels, tmp_path, second, chosen, [])  # a finished run does not continue
     assert len(again.validation) == len(history.validation)
 
 
@@ -155,7 +157,7 @@ def test_decay_without_groups(kind, decay):
 
 def test_gradients_are_clipped_together(pixels, tmp_path):
     chosen = recipe(iterations=1, clip_norm=0.01)
-    _, model = run(pixels, tmp_path, phase_before(chosen), chosen)
+    _, model = run(pixels, tmp_path, pretraining_phase(chosen), chosen)
     norms = [p.grad.norm() for p in model.parameters() if p.grad is not None]
     assert torch.stack(norms).norm().item() == pytest.approx(0.01, rel=1e-3)
 
@@ -205,26 +207,27 @@ def test_the_images_and_captions_of_a_scene_are_moved_together(pixels):
 
 def test_weights_of_16_bits_are_trained_and_saved(pixels, tmp_path):
     chosen = recipe(half_weights=True)
-    history, _ = run(pixels, tmp_path, phase_before(chosen), chosen)
+    history, _ = run(pixels, tmp_path, pretraining_phase(chosen), chosen)
     assert history.best["encoding.blocks.0.mlp.0.weight"].dtype == torch.float16
     with pytest.raises(KilledError):
-        run(pixels, tmp_path / "k", phase_before(chosen), chosen, killed_at=2)
-    again, _ = run(pixels, tmp_path / "k", phase_before(chosen), chosen)
+        run(pixels, tmp_path / "k", pretraining_phase(chosen), chosen, killed_at=2)
+    again, _ = run(pixels, tmp_path / "k", pretraining_phase(chosen), chosen)
     assert same(history, again)
-    save(tmp_path / "adapted", chosen, pixels, history)
-    model = phases.captioning(chosen, tmp_path / "adapted").make(pixels.store.shape, pixels.vocabulary)
+    save(tmp_path / "adapted", chosen.pretraining, pixels, history)
+    model = captioning(chosen, tmp_path / "adapted").make(pixels.store.shape, pixels.vocabulary)
     mine = model.state_dict()["encoding.blocks.0.mlp.0.weight"]
     assert torch.equal(mine, history.best["encoding.blocks.0.mlp.0.weight"])
     assert mine.dtype == torch.float16
-    loaded, _ = trained_model.load_first(tmp_path / "adapted")
+    loaded, _ = trained_model.load(tmp_path / "adapted", "pretrain")
     assert loaded.encoding.blocks["0"].mlp[0].weight.dtype == torch.float32
 
 
 @pytest.mark.parametrize("phase", ["adapt", "train"])
 def test_the_first_phase_starts_from_the_weights_of_clip(pixels, tmp_path, phase):
-    plain = recipe() if phase == "adapt" else replace(recipe(), model="clip_ft", adapt={}, settings=FT)
-    chosen = replace(plain, **{phase: PHASE | {"start": str(tmp_path / "clip")}})
-    make = phase_before if phase == "adapt" else partial(phases.captioning, pretrained=None)
+    plain = recipe() if phase == "adapt" else without_pretraining(recipe(), model="clip_ft", settings=FT)
+    own = PHASE | {"start": str(tmp_path / "clip")}
+    chosen = replace(plain, phases=plain.phases | {phase: own})
+    make = pretraining_phase if phase == "adapt" else captioning
     with pytest.raises(InputError, match="clip cannot be read"):
         make(chosen)
     unstarted = make(plain).make(pixels.store.shape, pixels.vocabulary)

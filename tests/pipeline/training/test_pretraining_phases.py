@@ -12,7 +12,6 @@ from models.common.trainable import Labels
 from pipeline.config.recipe_file import Recipe
 from pipeline.datasets.schema import ClassPair, of_split
 from pipeline.io.errors import InputError
-from pipeline.training import phases
 from pipeline.training.loop import Training, seed_all
 from pipeline.training.sampling import training_batches
 from pipeline.training.task_sampling import CLASS_PAIRS, ClassItems, TaskSampler
@@ -20,7 +19,7 @@ from pipeline.training.validation import TaskValidation
 from pipeline.weights import trained_model
 from pipeline.weights.model_description import Trained
 from tests.killed import KilledError, train
-from tests.own_settings import phase_before
+from tests.own_settings import captioning, pretraining_phase
 from tests.pipeline.training.test_phases import same
 
 SIZES = {"width": 8, "heads": 2, "single": 1, "pair": 1, "cross": 1, "pool": 3}
@@ -34,8 +33,8 @@ SETTINGS |= {"coef_lr": 1.0, "tau1": 1.0, "tau2": 1.0}
 
 
 def recipe(settings=None, **changes):
-    own = SETTINGS | (settings or {})
-    return Recipe("tabletop", "idc_pcl", own, SIZES, {"judge": 1.0}, SECOND, {}, {}, FIRST | changes)
+    own, phases = SETTINGS | (settings or {}), {"pretrain": FIRST | changes, "train": SECOND}
+    return Recipe("tabletop", "idc_pcl", own, SIZES, {"judge": 1.0}, phases, {}, {})
 
 
 def negatives(pairs):
@@ -50,7 +49,7 @@ def run(prepared, folder, phase, chosen, scores=(), killed_at=None):
 @pytest.mark.parametrize("variant", ["paper", "released"])
 def test_both_phases_and_a_kill_in_each(prepared, tmp_path, variant):
     chosen = recipe({"variant": variant})
-    first = phase_before(chosen, negatives(prepared.pairs))
+    first = pretraining_phase(chosen, negatives(prepared.pairs))
     history, model = run(prepared, tmp_path, first, chosen)
     with pytest.raises(KilledError):
         run(prepared, tmp_path / "k", first, chosen, killed_at=3)
@@ -69,11 +68,11 @@ def test_both_phases_and_a_kill_in_each(prepared, tmp_path, variant):
     assert {task for task in FIRST["tasks"] if not math.isnan(row[task])} == tasks
 
     own = prepared.store.shape, len(prepared.vocabulary), prepared.vocabulary.longest
-    trained = Trained(chosen, 1, *own, 12, 0.5)
+    trained = Trained(chosen.pretraining, 1, *own, 12, 0.5)
     trained_model.save(tmp_path / "pretrained", trained, history.best)
-    loaded, _ = trained_model.load_first(tmp_path / "pretrained")
+    loaded, _ = trained_model.load(tmp_path / "pretrained", "pretrain")
     assert torch.equal(loaded.difference.project.weight, model.difference.project.weight)
-    second = phases.captioning(chosen, tmp_path / "pretrained", "plain")
+    second = captioning(chosen, tmp_path / "pretrained", "plain")
     captioner = second.make(prepared.store.shape, prepared.vocabulary)
     for name, tensor in model.difference.state_dict().items():
         assert torch.equal(captioner.difference.state_dict()[name], tensor), name
@@ -106,14 +105,11 @@ ALL = -1  # length of the longest training caption
 )
 def test_the_lengths_of_captions(prepared, name, variant, max_tokens, expected):
     """In `released`, captions are padded to L in pre-training, and keep L - 3 words, as in the program."""
-    images = FIRST | {"max_tokens": max_tokens}
+    limit = {"max_tokens": max_tokens}
+    pretraining = {"pretrain" if name == "train" else name: FIRST | limit}
     own = {"variant": variant, "switches": {"extra_data": "cub"}}
-    chosen = recipe(own, max_tokens=max_tokens, images=images)
-    chosen = replace(chosen, train=SECOND | {"max_tokens": max_tokens})
-    if name == "train":
-        phase = phases.captioning(chosen, Path("pretrained"))
-    else:
-        phase = phase_before(chosen, number=0 if name == "images" else -1)
+    chosen = replace(recipe(own), phases=pretraining | {"train": SECOND | limit})
+    phase = captioning(chosen, Path("pretrained")) if name == "train" else pretraining_phase(chosen)
     vocabulary = phase.cut(prepared.vocabulary)
     sizes = chosen.sizes_for(prepared.store.shape, len(vocabulary), vocabulary.longest)
     tokens = torch.tensor([vocabulary.encode("ball " * 99)])
@@ -133,7 +129,7 @@ def test_adam_moves_unused_tensors_in_released(prepared, tmp_path):
     moved = {}
     for variant in ("paper", "released"):
         chosen = recipe({"variant": variant, "dropout": 0.0})
-        phase = phase_before(chosen, negatives(prepared.pairs))
+        phase = pretraining_phase(chosen, negatives(prepared.pairs))
         sampler = phase.sampler(prepared.pairs, 1)
         seed_all(1, 0)
         model = phase.make(prepared.store.shape, prepared.vocabulary)
@@ -225,9 +221,9 @@ def test_inputs_that_do_not_fit_are_named(prepared):
     with pytest.raises(InputError, match=r"999 captions, .*fda_pairs"):
         TaskSampler(pairs, FIRST | {"batch": 999}, ("mlm",), 1, {})
     with pytest.raises(InputError, match=r"idc_pcl .*--start-from"):
-        phases.captioning(recipe(), None)
+        captioning(recipe())
     with pytest.raises(InputError, match=r"length must be longest or max_tokens"):
-        phases.captioning(recipe({"switches": {"length": "x"}}), Path("pretrained"))
+        captioning(recipe({"switches": {"length": "x"}}), Path("pretrained"))
     with pytest.raises(InputError, match="NABirds has 555 classes, not 556"):
         ClassItems([ClassPair("a", "train", "b", "c", 0, 555)], prepared.store, 555)
     with pytest.raises(InputError, match="4 pairs, but NABirds' train split has 3"):
@@ -236,7 +232,7 @@ def test_inputs_that_do_not_fit_are_named(prepared):
 
 def test_a_loss_of_minus_infinity_is_named_and_other_tasks_are_not(prepared, tmp_path, monkeypatch):
     chosen = recipe()
-    phase = phase_before(chosen, negatives(prepared.pairs))
+    phase = pretraining_phase(chosen, negatives(prepared.pairs))
     step, tasks = Training.step, {}
 
     def broken(self, batch, iteration):

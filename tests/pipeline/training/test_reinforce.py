@@ -203,8 +203,8 @@ def train(prepared, trained, folder, seed=1, scores=(1.0, 3.0, 2.0), killed_at=N
     """Train the phase for twelve iterations."""
     own = SETTINGS | {"iterations": 12, "learning_rate": 1e-2, "validate_every": 4, "cross_entropy": 0.1}
     own |= {"references": 1, "partial_credit": 0.0, "false_alarm": 1.0} | changes
-    chosen = replace(recipe(), train=recipe().train | {"reinforce": own})
-    phase = phases.reinforcing(chosen, trained)
+    chosen = replace(recipe(), phases=recipe().phases | {"reinforce": own})
+    phase = phases.phase_of(chosen, phases.PhaseInputs(trained))
     history, model = killed.train(prepared, folder, chosen, phase, seed, scores, killed_at)
     return history, model.state_dict()
 

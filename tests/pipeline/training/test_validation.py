@@ -24,7 +24,7 @@ PAIRS = of_split(draw_pairs(seed=4, count=40), "val")
 
 def recipe(**changes):
     settings = {"variant": "paper", "switches": {}, "dropout": 0.1}
-    return Recipe("tabletop", "subtraction", settings, SIZES, {}, TRAIN | changes, {}, {})
+    return Recipe("tabletop", "subtraction", settings, SIZES, {}, {"train": TRAIN | changes}, {}, {})
 
 
 @pytest.fixture
@@ -113,13 +113,13 @@ def test_a_score_that_is_0_by_definition_selects_nothing(said, pairs, select, co
     if constant:
         assert own(None)[select] == 0
         assert select in own.constant
-    phase = phases.captioning(recipe(select=select), None, "plain")
+    phase = phases.phase_of(recipe(select=select))
     assert phase.selecting_by(own).keep == ("last" if constant or select == "last" else "earlier")
 
 
 def test_without_a_score_the_last_snapshot_is_kept_and_patience_waits(prepared, tmp_path):
     chosen = recipe(patience=1)
-    phase = phases.captioning(chosen, None, "plain")
+    phase = phases.phase_of(chosen, phases.PhaseInputs(tokens="plain"))
     history, _ = train(prepared, tmp_path / "a", chosen, phase)
     assert (history.iteration, history.best_iteration) == (4, 2)
     constant = phase.selecting_by(Validation(PAIRS[:1], None, None, plain))

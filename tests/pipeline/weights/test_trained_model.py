@@ -81,11 +81,16 @@ def test_every_edit_of_model_yaml_is_noticed(folder):
                 assert str(folder) in said, place
                 assert "\n" not in said
     kept = {"seed", "iteration", "validation", "longest", "vocabulary", "shape", "hashes"}
-    parts = tuple(f"recipe.{name}" for name in ("train", "loss", "settings", "code", "adapt", "features"))
+    parts = tuple(f"recipe.{name}" for name in ("phases", "loss", "settings", "code", "features"))
     assert {each for each in harmless if not each.startswith(parts)} <= kept
     del tree["hashes"]
     (folder / "model.yaml").write_text(yaml.dump(tree, Dumper=yaml.CSafeDumper, sort_keys=False))
     assert "model.yaml has no hashes" in refused(folder)
+
+
+def test_weights_of_another_stage_are_refused(folder):
+    with pytest.raises(InputError, match=f"{folder}: .* phase train, .* stage pretrain"):
+        trained_model.load(folder, "pretrain")
 
 
 def other_weights(folder):

@@ -70,7 +70,7 @@ def _faults_of_records(own: bool) -> list[Faults]:
     return [
         false_words.of_group(group, dataset.dataset * several)
         for dataset in known
-        for group in dataset.groups()
+        for group in dataset.groups
     ]
 
 

@@ -64,4 +64,4 @@ def three_seeds(root):
 
 
 def groups(root):
-    return {group.name: group for group in record_tables.read(root, "tabletop").groups()}
+    return {group.name: group for group in record_tables.read(root, "tabletop").groups}

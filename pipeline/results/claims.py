@@ -66,12 +66,12 @@ def verdicts(records: Records) -> list[ClaimVerdict]:
     - The difference between the models' scores is larger than `seeds_margin`.
     - The model that the claim calls better is above chance (Records.above_chance).
     """
-    by_name = {group.name: group for group in records.groups()}
+    by_name = {group.name: group for group in records.groups}
     known_claims = [claim for claim in CLAIMS if {claim.better, claim.worse} <= by_name.keys()]
     if not known_claims:
         return []
     comparisons = compare_all(
-        {name: group.evidence() for name, group in by_name.items()},
+        {name: group.evidence for name, group in by_name.items()},
         between=[(claim.better, claim.worse) for claim in known_claims],
     )
     all_verdicts = []

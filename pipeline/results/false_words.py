@@ -7,6 +7,7 @@ caption to each of two segments. The letter ANOTHER says that a false caption fi
 ANOTHER does not count as a false part in the diagram, and has its own column in the table.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -58,7 +59,8 @@ class Faults:
         return fmean(INVENTED in letters for letters in self.unchanged) if self.unchanged else None
 
     def _mean(self, value: Callable[[str], float]) -> float:
-        return fmean(value(letters) for letters in self.changed)
+        counts = Counter(self.changed)  # few different faults, many captions
+        return fmean(map(value, counts), weights=counts.values())
 
 
 def of_group(group: Records, dataset: str = "") -> Faults:

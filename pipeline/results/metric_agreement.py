@@ -77,7 +77,7 @@ def metric_agreements(groups: Sequence[Records]) -> list[MetricAgreement]:
     A metric that a record lacks is left out. Groups that were scored under different conditions are an
     InputError.
     """
-    alike({group.name: group.evidence() for group in groups})
+    alike({group.name: group.evidence for group in groups})
     runs = sum(map(len, groups))
     if runs < LEAST:
         return []

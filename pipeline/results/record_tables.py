@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pandas as pd
 from pandas import DataFrame
 
 from pipeline.io.errors import InputError
-from pipeline.reporting.score_table import Column, means, of_subsets, score
+from pipeline.reporting.score_table import Column, of_subsets
 from pipeline.results import records
 from pipeline.results.records import CAPTIONS, FOLDER, PAIRS, REMEDY, Record
 from pipeline.scoring.conditions import Conditions
@@ -23,7 +24,7 @@ from pipeline.scoring.metric_names import (
     TRUE_CHANGED,
     TRUE_UNCHANGED,
 )
-from pipeline.statistics.bootstrap import MeanSd
+from pipeline.statistics.bootstrap import MeanSd, over_seeds
 from pipeline.statistics.evidence import Evidence, millionths
 
 CHANCE = 0.1  # change accuracy of changed pairs; a model below is still at chance
@@ -55,28 +56,28 @@ class Records:
         pairs, scores = (table[table["run"].isin(runs["run"])] for table in (self.pairs, self.scores))
         return replace(self, runs=runs, pairs=pairs, scores=scores)
 
-    def groups(self) -> "Iterator[Records]":
-        """Yield the records of each group."""
-        for _, runs in self.runs.groupby("group", sort=False):
-            yield self.where(self.runs["run"].isin(runs["run"]))
+    @cached_property
+    def groups(self) -> "tuple[Records, ...]":
+        """The records of each group."""
+        by_group = self.runs.groupby("group", sort=False)
+        return tuple(self.where(self.runs["run"].isin(runs["run"])) for _, runs in by_group)
 
     def by_seed(self) -> "Iterator[Records]":
         """Yield the records of each run."""
         for run in self.runs["run"]:
             yield self.where(self.runs["run"] == run)
 
-    @property
+    @cached_property
     def models(self) -> "Records":
         return self.where(self.runs["changes"].map(len) == 0)
 
-    @property
+    @cached_property
     def above_chance(self) -> "Records":
         """The groups whose change accuracy on changed pairs is at least CHANCE, so that they have learned."""
-        table = means(self.scores, ["group"])
         learned = [
-            group
-            for group, row in table.iterrows()
-            if (found := score(row, ("change", ACCURACY))) and found.mean >= CHANCE
+            group.runs["group"].iloc[0]
+            for group in self.groups
+            if (found := group.score(("change", ACCURACY))) and found.mean >= CHANCE
         ]
         return self.where(self.runs["group"].isin(learned))
 
@@ -85,16 +86,22 @@ class Records:
         return str(self.runs["name"].iloc[0])
 
     def score(self, column: Column) -> MeanSd | None:
-        return score(means(self.scores, ["group"]).iloc[0], column)
+        """Return a score over all runs; None if a run lacks it."""
+        values = self.values(column)
+        return over_seeds(values) if len(values) == len(self) else None
 
     def values(self, column: Column) -> list[float]:
-        """Return a score of each run."""
-        subset, metric = column
-        chosen = (self.scores["subset"] == subset) & (self.scores["metric"] == metric)
-        return [float(value) for value in self.scores["value"][chosen]]
+        """Return a score of each run that has it."""
+        return self._values.get(column, [])
 
+    @cached_property
+    def _values(self) -> dict[Column, list[float]]:
+        by_column = self.scores.groupby(["subset", "metric"], sort=False)["value"]
+        return {(str(subset), str(metric)): [*values] for (subset, metric), values in by_column}
+
+    @cached_property
     def evidence(self) -> Evidence:
-        """Return the input of a paired bootstrap: truth, change accuracy and CIDEr-D per pair and seed."""
+        """The input of a paired bootstrap: truth, change accuracy and CIDEr-D per pair and seed."""
         pairs = self.pairs.rename(columns={RIGHT: ACCURACY})
         pairs[TRUE_CHANGED] = pairs[TRUE].where(pairs["changed"])
         numbers = {

@@ -26,13 +26,13 @@ BAR = 0.2  # height of a horizontal bar in inches
 def write(folder: Path, datasets: Sequence[Records], params: Params) -> list[str]:
     """Write the figures that have data. Return lines of Markdown that show them."""
     order = list(params.model)
-    groups = [[*records.models.groups()] for records in datasets if len(records.models)]
+    groups = [[*records.models.groups] for records in datasets if len(records.models)]
     ordered = [sorted(models, key=lambda model: order.index(model.name)) for models in groups]
     faults = [of_group(model, model.dataset * (len(ordered) > 1)) for models in ordered for model in models]
     agreements = {
         records.dataset: dataset_agreements
         for records in datasets
-        if len(records) and (dataset_agreements := metric_agreements([*records.groups()]))
+        if len(records) and (dataset_agreements := metric_agreements([*records.groups]))
     }
     figures: list[tuple[str, str, object, tuple[float, float], Callable[[Any, Axes], None]]] = [
         (SEEDS, "True captions of changed pairs, of every seed", ordered, WIDE, _draw_seeds),

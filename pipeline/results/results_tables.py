@@ -3,10 +3,12 @@
 import math
 from collections.abc import Mapping, Sequence
 
+import pandas as pd
+
 from pipeline.config.params import Params
 from pipeline.datasets.schema import CHANGE_TYPES
 from pipeline.judging.verdicts import FAULTS
-from pipeline.reporting.score_table import Column, means, printed
+from pipeline.reporting.score_table import Column, printed
 from pipeline.reporting.tables import NONE, Table
 from pipeline.results import false_words, seed_spread
 from pipeline.results.claims import ClaimVerdict, Finding, verdicts
@@ -39,7 +41,7 @@ def tables(datasets: Datasets, params: Params) -> dict[str, Table]:
     order = list(params.model)
     groups = {
         name: sorted(
-            records.groups() if len(records) else (),
+            records.groups if len(records) else (),
             key=lambda group: (order.index(group.runs["model"].iloc[0]), _sizes(group)),
         )
         for name, records in datasets.items()
@@ -94,7 +96,7 @@ def _model(group: Records) -> str:
 
 
 def _row(group: Records, columns: Sequence[Column]) -> list[str]:
-    row = means(group.scores, ["group"]).iloc[0]
+    row = pd.Series({column: group.score(column) for column in columns}, dtype=object)
     return [printed(row, column) for column in columns]
 
 

@@ -24,7 +24,7 @@ def row(records: Records) -> list[str] | None:
     deviation over seeds, over pairs, 95th percentile between two runs of a model, smallest difference with
     five seeds, and seeds that show a difference of two points.
     """
-    usable = [group for group in records.above_chance.groups() if len(group) >= LEAST_SEEDS]
+    usable = [group for group in records.above_chance.groups if len(group) >= LEAST_SEEDS]
     if not usable:
         return None
     spreads = [group.score((TOTAL, TRUE_CHANGED)) for group in usable]
@@ -40,7 +40,7 @@ def pooled(deviations: Sequence[float]) -> float:
 
 def over_pairs(run: Records) -> float:
     """Return the deviation of a single run's share of true, changed over resampled test scenes."""
-    (shares,) = resampled([run.evidence().of_scenes()], RESAMPLES, SEED)
+    (shares,) = resampled([run.evidence.of_scenes()], RESAMPLES, SEED)
     return float(shares[TRUE_CHANGED].std(ddof=1))
 
 

@@ -30,7 +30,7 @@ def groups(tmp_path):
             file.write_text(json.dumps(record))
             scores = [CHANCE.randrange(40) / 10 + (place >= wrong) for place in range(PAIRS)]
             edit_pairs(file, **{CIDER: scores})
-    return [*record_tables.read(tmp_path, "tabletop").groups()]
+    return [*record_tables.read(tmp_path, "tabletop").groups]
 
 
 def by_name(groups):
@@ -114,6 +114,6 @@ def test_an_undefined_correlation_is_unknown(groups, tmp_path):
     assert metric_agreement.metric_agreements(groups[:1]) == []
     for file in (tmp_path / "results/records/tabletop").glob("*-?.json"):
         edit_pairs(file, true=0)
-    silent = [*record_tables.read(tmp_path, "tabletop").groups()]
+    silent = [*record_tables.read(tmp_path, "tabletop").groups]
     agreement = by_name(silent)[metric_agreement.CIDER_CHANGED]
     assert (agreement.runs.printed, agreement.misranked, agreement.preference) == ("–", None, None)

@@ -31,7 +31,7 @@ def promote(repository):
 def read(repository):
     """Seeds of the groups, and the number of files that are left out."""
     own, left_out = own_records.read(repository, tree(repository), "tabletop")
-    return [[*group.runs["seed"]] for group in own.groups()], len(left_out)
+    return [[*group.runs["seed"]] for group in own.groups], len(left_out)
 
 
 def other_data(monkeypatch, images=False):

@@ -97,7 +97,7 @@ def test_the_committed_pages_fit_the_committed_records(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     docs, settings = tmp_path / "docs", project_params.settings()
     for dataset in settings.tabletop.viewpoint:  # else the command refuses them
-        first = [group.runs["record"].iloc[0] for group in record_tables.read(Path(), dataset).groups()]
+        first = [group.runs["record"].iloc[0] for group in record_tables.read(Path(), dataset).groups]
         own_records.check(Path(), project_params.tree(), dataset, first)
     results.write(tmp_path / "written")
     written = [*(tmp_path / "written").glob("results*")]

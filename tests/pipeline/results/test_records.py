@@ -217,7 +217,7 @@ def test_scenes_are_those_of_the_pairs_whatever_the_ids(root):
     assert described["scenes"] == [*SCENES.values()]
     write_record(root, "rr", 1, 4)
     found = record_tables.read(root, "tabletop")
-    assert replace(found, test=described).evidence().scene_ids == tuple(SCENES.values())
+    assert replace(found, test=described).evidence.scene_ids == tuple(SCENES.values())
 
 
 @pytest.mark.parametrize("change", ["drop", "shorten"])
@@ -234,7 +234,7 @@ def test_a_pairs_file_without_scenes_is_refused(root, change):
 def test_records_of_other_tokenisers_are_not_compared(root):
     write_record(root, "rr", 1, 4)
     write_record(root, "rr", 1, 8, changes={"score.tokeniser": "none"})
-    groups = {group.name: group.evidence() for group in record_tables.read(root, "tabletop").groups()}
+    groups = {group.name: group.evidence for group in record_tables.read(root, "tabletop").groups}
     with pytest.raises(
         InputError, match=r"rr and rr \(tokeniser none\) were scored with different tokenisers"
     ):

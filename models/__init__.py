@@ -5,6 +5,7 @@ To add a model, write a module with an Entry, add the Entry to MODELS, and its s
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, get_origin
 
 from models.card import model as card
@@ -86,6 +87,7 @@ def check(name: str, settings: Mapping[str, Any]) -> None:
     _check(f"model.{name}", types, {key: value for key, value in settings.items() if key not in SHARED})
 
 
+@cache
 def _types(build: Callable[..., Any]) -> dict[str, Any]:
     parameters = inspect.signature(build).parameters.values()
     return {each.name: each.annotation for each in parameters if each.kind is each.KEYWORD_ONLY}

@@ -12,7 +12,6 @@ replaced with the row's dataset and model. `published` names a method in data/pu
 (`dvc exp run -S`) cannot multiply; they change params.yaml itself, and accept any value.
 """
 
-from copy import deepcopy
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -92,9 +91,9 @@ def overlay(tree: Tree, row: StudyRow, dataset: str, location: str) -> Tree:
     A key that is unknown, that studies may not set, or that has no effect is an InputError, which begins with
     `location`.
     """
-    changed = deepcopy(tree) | {"datasets": [dataset], "models": [row.model], "stages": {}}
-    if dataset in (rendered := changed.get("tabletop", {})).get("viewpoint", {}):
-        rendered["datasets"] = [dataset]
+    changed = tree | {"datasets": [dataset], "models": [row.model], "stages": {}}
+    if dataset in (rendered := tree.get("tabletop", {})).get("viewpoint", {}):
+        changed["tabletop"] = rendered | {"datasets": [dataset]}
     try:
         of_row = changes(tree, row, dataset)
     except (ValueError, InputError) as error:
@@ -103,7 +102,8 @@ def overlay(tree: Tree, row: StudyRow, dataset: str, location: str) -> Tree:
         *parents, name = key.split(".")
         branch = changed
         for part in parents:
-            branch = branch.setdefault(part, {})
+            branch[part] = {**branch.get(part, {})}  # a copy: `tree` stays as it is
+            branch = branch[part]
         branch[name] = value
     everything = checked(Params, changed, location, "correct the row")
     for key in of_row:

@@ -51,6 +51,15 @@ def test_isotonic_regression_is_chosen_if_the_logit_is_not_linear():
     assert 0 < own.min() <= own.max() < 1
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_isotonic_regression_is_not_chosen_if_the_logit_is_linear(seed):
+    """It would be chosen if its steps were fitted to the captions of their own loss."""
+    signals, changes, correct, _, scenes = drawn(800, seed)
+    found = probability.fit(signals, changes, correct, scenes)
+    assert found.method == "logistic"
+    assert found.losses["logistic"] < found.losses["isotonic"]
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.integers(10, 40), st.sampled_from(["all", "none", "constant", "changes"]))
 def test_any_pairs_give_a_probability(count, kind):

@@ -163,6 +163,16 @@ def test_a_switch_chooses_the_input_of_clip4idc():
     assert found["features"].features == resolving.resolve(REAL, "tabletop", "scorer").features
 
 
+@pytest.mark.parametrize(
+    ("model", "first"), [("clip4idc", True), ("clip4idc_no_adapt", False), ("clip_ft", False)]
+)
+def test_the_first_phase_starts_from_clips_weights(model, first):
+    recipe = resolving.resolve(with_own("clip", start="clip.safetensors"), "tabletop", model)
+    started, other = (recipe.adapt, recipe.train) if first else (recipe.train, recipe.adapt)
+    assert started["start"] == "clip.safetensors"
+    assert "start" not in other
+
+
 def phase(key, name="train", **changes):
     """Return the parameters with other settings in a phase of a model on tabletop."""
     return with_own(key, **{name: getattr(REAL.of("tabletop").models[key], name) | changes})

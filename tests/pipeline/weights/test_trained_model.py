@@ -19,6 +19,8 @@ from tests.exchanges import flip
 from tests.forged import forge, unhash
 from tests.hostile import little_memory
 from tests.pipeline.training.test_loop import recipe
+from tests.pipeline.training.test_pretraining_phases import FIRST
+from tests.pipeline.training.test_pretraining_phases import recipe as pretraining_recipe
 
 BAD = [..., -1, math.nan, "x"]  # ...: the key is removed
 
@@ -102,6 +104,19 @@ def test_other_weights_are_refused_and_weights_without_hashes_noted(folder, tmp_
     unhash(copy)
     trained_model.load(copy)
     assert f"note: {copy}/model.yaml has no hashes" in capsys.readouterr().err
+
+
+def test_the_last_of_two_pre_training_phases_is_loaded(tmp_path):
+    """IDC-PCL on CUB and then on pairs: its model of pairs, with the tensors that were saved."""
+    own = {"switches": {"extra_data": "cub"}}
+    chosen = pretraining_recipe(own, images=FIRST | {"max_tokens": 8})
+    sizes = chosen.sizes_for((6, 3, 3), 10, 8)
+    images, pairs = (recipe_file.build(chosen, sizes, phase=phase) for phase in ("images", "pretrain"))
+    assert (images.single, pairs.single) == (True, False)
+    trained_model.save(tmp_path / "w", Trained(chosen, 1, (6, 3, 3), 10, 8, 4, 0.5), pairs.state_dict())
+    loaded, _ = trained_model.load_first(tmp_path / "w")
+    assert not loaded.single
+    assert all(tensor.equal(loaded.state_dict()[name]) for name, tensor in pairs.state_dict().items())
 
 
 @pytest.mark.parametrize("part", ["features", "store"])

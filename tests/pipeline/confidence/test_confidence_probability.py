@@ -90,6 +90,20 @@ def test_a_refit_reduces_the_calibration_error_and_keeps_the_order():
     assert (np.argsort(before[:50]) == np.argsort(after[:50])).all()
 
 
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 19))
+def test_a_held_out_probability_does_not_depend_on_labels_of_its_scene(scene):
+    signals, changes, correct, _, scenes = drawn(40)  # two pairs of each scene
+    own = probability.fit(signals, changes, correct, scenes).probability
+    in_scene = np.array([name == str(scene) for name in scenes])
+    first, other = (
+        probability.held_out_refits(own, signals, changes, labels, scenes)
+        for labels in (correct, correct ^ in_scene)
+    )
+    np.testing.assert_array_equal(first[in_scene], other[in_scene])
+    assert (first != other).any()
+
+
 def logistic(**changes):
     values = {"mean": [0.0] * S, "deviation": [1.0] * S, "weights": [0.5] * S, "shift": 0.0}
     return Logistic(**(values | changes))

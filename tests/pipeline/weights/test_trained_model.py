@@ -119,6 +119,23 @@ def test_the_last_of_two_pre_training_phases_is_loaded(tmp_path):
     assert all(tensor.equal(loaded.state_dict()[name]) for name, tensor in pairs.state_dict().items())
 
 
+@pytest.mark.parametrize(
+    ("part", "changed"), [("sizes", {"width": 4}), ("adapt", {"iterations": 9})], ids=["sizes", "adapt"]
+)
+def test_pre_trained_weights_of_other_settings_are_refused_unless_they_are_imported(tmp_path, part, changed):
+    chosen = pretraining_recipe()
+    sizes = chosen.sizes_for((6, 3, 3), 10, 8)
+    weights = recipe_file.build(chosen, sizes, phase="pretrain").state_dict()
+    trained = Trained(chosen, 1, (6, 3, 3), 10, 8, 4, 0.5)
+    trained_model.save(tmp_path / "own", trained, weights)
+    trained_model.save(tmp_path / "import", replace(trained, iteration=0, validation=math.nan), weights)
+    other = replace(chosen, **{part: getattr(chosen, part) | changed})
+    assert trained_model.check_first(tmp_path / "own", chosen, 1).run == "tabletop/idc_pcl/1"
+    with pytest.raises(InputError, match=rf"model\.yaml: recipe\.{part} differs"):
+        trained_model.check_first(tmp_path / "own", other, 1)
+    assert trained_model.check_first(tmp_path / "import", other, 1).iteration == 0
+
+
 @pytest.mark.parametrize("part", ["features", "store"])
 def test_a_store_with_other_features_is_refused(part):
     hashes = {"features": "f", "store": "s", "images": "i"}

@@ -15,6 +15,7 @@ from pipeline.datasets.schema import Pair, images_of, of_split, write_pairs
 from pipeline.decoding import attention_maps
 from pipeline.decoding.attention_maps import Attended
 from pipeline.io.content_hashes import with_hashes
+from pipeline.scoring.metric_names import CORPUS
 from pipeline.scoring.subsets import subsets
 from tests import project_params
 from tests.scored import SCORED
@@ -26,7 +27,7 @@ PATCHES = (2, 3)  # the same of a model of pixels
 WEIGHED = ("before", "difference", "after")  # by the dynamic speaker, duda's
 ADAPTED = ("clip4idc", "clip4idc_again")  # models of pixels; the second one has the first one's settings
 QUARTILES = tuple(f"viewpoint_iou_q{number}" for number in range(1, 5))
-METRICS = ("BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D")
+METRICS = ("BLEU-1", "BLEU-2", "BLEU-3", *CORPUS)
 
 
 def make_study(
@@ -141,7 +142,7 @@ def write_published(folder: Path) -> None:
 def scored(pair: Pair, caption: str, score: float) -> dict[str, Any]:
     """A line of pairs.jsonl."""
     right = None if pair.changed is None else pair.changed == ("moved" in caption)
-    values = dict.fromkeys(("BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D"), score)
+    values = dict.fromkeys(CORPUS, score)
     bleu = {"matches": [4, 3, 2, 1], "guesses": [6, 5, 4, 3], "length": 6, "reference_length": 5}
     # words, function words, eight numbers of four stages twice, chunks, matched words
     line = [6, 5, 2, 2, 3, 3, 1, 1, *[0] * 12, 2, 4, 4]

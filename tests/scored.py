@@ -3,13 +3,15 @@
 import json
 from pathlib import Path
 
+from pipeline.scoring.metric_names import CORPUS
+
 SCORED = {"tokeniser": "made up", "reader": "strict"}
 
 
 def line(number: int) -> dict:
     """A pair's line, all of whose scores are 0."""
     bleu = {"matches": [0] * 4, "guesses": [0] * 4, "length": 0, "reference_length": 5}
-    scores = {"BLEU-4": 0.0, "METEOR": 0.0, "ROUGE-L": 0.0, "CIDEr-D": 0.0, "SPICE": None}
+    scores = {**dict.fromkeys(CORPUS, 0.0), "SPICE": None}
     other = {"right": None, "faults": None}
     return {
         "pair_id": f"{number}.png",

@@ -16,6 +16,7 @@ from pipeline.datasets.manifest import Manifest
 from pipeline.datasets.schema import Pair, write_pairs
 from pipeline.io.content_hashes import with_hashes
 from pipeline.io.outputs import write_json_lines
+from pipeline.scoring.metric_names import CORPUS
 from pipeline.scoring.subsets import QUARTILES
 from pipeline.study import study_file, study_runs
 from tests import project_params
@@ -125,7 +126,8 @@ def score_of(model: str, seed: int) -> float:
 def write_run(folder: Path, score: float, ids: Sequence[str] | None = None) -> None:
     """Write metrics.json and pairs.jsonl; `score` is CIDEr-D and the share of true captions."""
     folder.mkdir(parents=True, exist_ok=True)
-    values = {"BLEU-1": 0.1, "BLEU-4": 0.1, "METEOR": 0.2, "ROUGE-L": 0.3, "CIDEr-D": score, "SPICE": None}
+    values = {"BLEU-1": 0.1, **dict.fromkeys(CORPUS, 0.3), "BLEU-4": 0.1, "METEOR": 0.2, "CIDEr-D": score}
+    values["SPICE"] = None
     values["true"] = score
     parts = ("total", "change", "no_change", "color", *QUARTILES)
     metrics = dict.fromkeys(parts, values) | {"change_accuracy": 0.5, "scorers": {}}

@@ -178,3 +178,16 @@ def test_counterpart_initially_computes_the_difference_of_the_same_cells():
 def test_a_temperature_out_of_its_bounds_is_refused(temperature):
     with pytest.raises(ValueError, match=r"temperature must be from 0\.001 to 0\.5"):
         make(temperature=temperature)
+
+
+@pytest.mark.parametrize(
+    ("kept", "terms"),
+    [
+        ("both", ("cap", "con", "ind")),
+        ("consistency", ("cap", "con")),
+        ("independence", ("cap", "ind")),
+        ("none", ("cap",)),
+    ],
+)
+def test_an_ablation_keeps_the_terms_that_it_names(kept, terms):
+    assert tuple(make(terms=kept).terms) == terms

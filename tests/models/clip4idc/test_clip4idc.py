@@ -141,6 +141,23 @@ def test_the_captioner_by_loops(variant):
     torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
 
 
+@torch.no_grad()
+def test_attention_maps_have_the_patches_of_both_images_and_no_class_token():
+    model, tokens = randomise(built().double()), captions(3)[2:, :5]
+    decoder, difference = model.decoder, model.difference(*model.encoding(images(2)).chunk(2))
+    state = decoder.begin(difference)
+    steps = [decoder.step(word, place, state).trace for place, word in enumerate(tokens[:, :-1].unbind(1))]
+    found = decoder.maps(torch.stack(steps, 1), state)[0, :, 0]
+    x, memory = decoder.embed(tokens[:, :-1]), difference.memory[:, -1]
+    for layer in decoder.layers:
+        before, x = x, layer(x, memory).out
+    queries = layer.norms[0](before + layer.self_attention(before, before, causal=True))[0]
+    keys = layer.cross_attention.key(memory[0])
+    rows = maps_of(layer.cross_attention.query(queries), keys, 2)
+    patches = torch.stack([row[1 : 1 + CELLS] + row[2 + CELLS :] for row in rows])
+    torch.testing.assert_close(found, patches / patches.sum(1, keepdim=True))
+
+
 def test_patches_of_features_are_a_map_of_the_mean_of_some_cells():
     sizes = replace(SIZES, channels=5, grid=(4, 6), patch=2)
     made, features = Patches(sizes, ClipSwitches(patches="features")), torch.randn(3, 5, 4, 6)

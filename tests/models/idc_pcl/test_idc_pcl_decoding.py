@@ -108,3 +108,16 @@ def test_a_written_null_does_not_end_a_caption():
     model.decoder.step = step
     for words in (greedy(model, pair), beam_search(model, pair, 1).words, beam_search(model, pair, 2).words):
         assert words.tolist() == [[5, NULL, 6, 3]]
+
+
+@torch.no_grad()
+def test_attention_maps_have_the_cells_of_both_images_and_no_marks():
+    """Tokens 0 and 7 of the 14 are [IMG1] and [IMG2]."""
+    decoder = captioner("paper").decoder
+    state = decoder.begin(of_memory(images_seen(1)))
+    queries = decoder.step(torch.tensor([2]), 0, state).trace  # (1, h, d)
+    found = decoder.maps(queries[:, None], state)[0, 0, 0]
+    keys, cells = state.layers[-1].memory_keys[0], [*range(1, 7), *range(8, 14)]
+    weights = [(keys[h, cells] @ q / len(q) ** 0.5).softmax(0) for h, q in enumerate(queries[0])]
+    mean = sum(weights) / len(weights)
+    torch.testing.assert_close(found, mean[:6] + mean[6:])

@@ -10,7 +10,7 @@ from models import build
 from models.mccformers.model import MccSizes
 from tests.own_settings import settings_of
 from tests.random_models import randomise
-from tests.reference.loops import added, agree, attend, cross_entropy, decoded, fed, wave
+from tests.reference.loops import added, agree, attend, cross_entropy, decoded, fed, linear, maps_of, wave
 
 SIZES = MccSizes(
     channels=5, grid=(2, 3), vocabulary=9, longest=7, width=8, heads=2, layers=2, decoder_layers=2
@@ -82,6 +82,27 @@ def test_the_loss_and_its_gradients_by_loops(name):
         expected = [torch.stack(memory_of(P, name, b, a)) for b, a in zip(before, after, strict=True)]
     torch.testing.assert_close(found, torch.stack(expected))
     assert found.shape == (2, 6, 16)  # one token for a cell of both images
+
+
+@EVERY
+@torch.no_grad()
+def test_the_alignment_is_of_after_cells_to_before_cells_in_the_last_layer(name):
+    model = randomise(make(name))
+    P, (before, after, _) = dict(model.named_parameters()), batch()
+    found = model.encode(before, after).alignment([1])[0]
+    b, a = encoded(P, before[1]), encoded(P, after[1])
+    if name == "mccformers_d":
+        b, a = layer(P, 0, b, a), layer(P, 0, a, b)
+    else:
+        images = P["difference.images.weight"]
+        u = [x + images[0] for x in b] + [x + images[1] for x in a]
+        u = layer(P, 0, u, u)
+        b, a = u[:6], u[6:]
+    queries, keys = (
+        [linear(P, f"difference.layers.1.attention.{part}", x) for x in cells]
+        for part, cells in (("query", a), ("key", b))
+    )
+    torch.testing.assert_close(found, maps_of(queries, keys, 2))
 
 
 @EVERY

@@ -98,3 +98,12 @@ def test_differing_initially_attends_to_the_cell_that_differs():
     silent = program.decoder.speaking.bias_ih
     torch.testing.assert_close(own.speaking.bias_ih + heard @ common * 2 / 3, silent, atol=1e-4, rtol=0)
     torch.testing.assert_close(looks, 10 * program.decoder.look.weight)
+
+
+@VARIANTS
+@torch.no_grad()
+def test_the_maps_are_of_the_before_and_the_after_image(variant):
+    model = make("vard", variant)
+    found, detect = model.encode(*images()).maps, detector(model, variant)
+    wanted = [torch.stack([torch.stack(one) for one in detect(row)[0]]) for row in range(len(found))]
+    torch.testing.assert_close(found.sigmoid(), torch.stack(wanted))

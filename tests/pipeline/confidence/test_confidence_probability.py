@@ -51,6 +51,15 @@ def test_isotonic_regression_is_chosen_if_the_logit_is_not_linear():
     assert 0 < own.min() <= own.max() < 1
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_isotonic_regression_is_not_chosen_if_the_logit_is_linear(seed):
+    """It would be chosen if its steps were fitted to the captions of their own loss."""
+    signals, changes, correct, _, scenes = drawn(800, seed)
+    found = probability.fit(signals, changes, correct, scenes)
+    assert found.method == "logistic"
+    assert found.losses["logistic"] < found.losses["isotonic"]
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.integers(10, 40), st.sampled_from(["all", "none", "constant", "changes"]))
 def test_any_pairs_give_a_probability(count, kind):
@@ -79,6 +88,20 @@ def test_a_refit_reduces_the_calibration_error_and_keeps_the_order():
     before, after = own(fresh, changes), refitted(fresh, changes)
     assert measures.calibration_error(after, correct) < measures.calibration_error(before, correct) / 2
     assert (np.argsort(before[:50]) == np.argsort(after[:50])).all()
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 19))
+def test_a_held_out_probability_does_not_depend_on_labels_of_its_scene(scene):
+    signals, changes, correct, _, scenes = drawn(40)  # two pairs of each scene
+    own = probability.fit(signals, changes, correct, scenes).probability
+    in_scene = np.array([name == str(scene) for name in scenes])
+    first, other = (
+        probability.held_out_refits(own, signals, changes, labels, scenes)
+        for labels in (correct, correct ^ in_scene)
+    )
+    np.testing.assert_array_equal(first[in_scene], other[in_scene])
+    assert (first != other).any()
 
 
 def logistic(**changes):

@@ -44,8 +44,9 @@ def test_a_global_value_changes_only_the_models_that_use_it():
 def test_every_term_has_a_weight_on_every_dataset():
     assert set(REAL.model) == set(MODELS), "add the model to models/__init__.py and to params.yaml"
     for dataset in REAL.dataset:
-        for model, terms in (("scorer_cbr", {"cv", "cbr"}), ("dirl_ccr", {"dirl", "ccr"})):
-            assert set(resolving.resolve(REAL, dataset, model).loss) == terms
+        for model in ("scorer_cbr", "dirl_ccr"):
+            weights = {f"lambda_{term}" for term in resolving.resolve(REAL, dataset, model).loss}
+            assert weights == {*MODELS[model].layer["loss"]}
 
 
 def test_a_dataset_may_have_settings_of_single_models():
@@ -161,6 +162,15 @@ def test_a_switch_chooses_the_input_of_clip4idc():
         found[patches] = resolving.resolve(changed, "tabletop", "clip4idc")
     assert (found["linear"].input, found["features"].input) == ("pixels", "grid")
     assert found["features"].features == resolving.resolve(REAL, "tabletop", "scorer").features
+
+
+@pytest.mark.parametrize(
+    ("model", "first"), [("clip4idc", "adapt"), ("clip4idc_no_adapt", "train"), ("clip_ft", "train")]
+)
+def test_the_first_phase_starts_from_clips_weights(model, first):
+    recipe = resolving.resolve(with_own("clip", start="clip.safetensors"), "tabletop", model)
+    starts = {name: settings.get("start") for name, settings in recipe.phases.items()}
+    assert starts == {phase: "clip.safetensors" if phase == first else None for phase in recipe.phases}
 
 
 def phase(key, name="train", **changes):

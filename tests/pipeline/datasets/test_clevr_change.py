@@ -92,6 +92,14 @@ def test_a_complete_record_gives_the_scene(clevr_change, tmp_path):
     assert read_pairs(tmp_path / "pairs.jsonl") == pairs
 
 
+def test_each_pair_has_the_cameras_of_its_two_images(clevr_change):
+    names = ("default", "semantic", "nonsemantic")
+    views = {name: {"camera": [7.0, -6.0, float(place)]} for place, name in enumerate(names)}
+    changed, unchanged = (pair.scene for pair in read_with(clevr_change, MOVED | {"views": views})[:2])
+    assert changed.before_camera == unchanged.before_camera == (7.0, -6.0, 0.0)
+    assert (changed.after_camera, unchanged.after_camera) == ((7.0, -6.0, 1.0), (7.0, -6.0, 2.0))
+
+
 def test_boxes_and_overlaps_are_kept_as_they_are_written(clevr_change):
     scene = {"number": 0, "before_box": [1, 2.5, 3, 4], "semantic_iou": 0.5, "distractor_iou": 1}
     first, second = read_with(clevr_change, scene)[:2]

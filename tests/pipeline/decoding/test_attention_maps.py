@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.decoding.attention_maps import Attended, read, write
+from pipeline.decoding.attention_maps import Attended, read, read_exchanged, write
 from pipeline.decoding.attention_maps import attended as join
 from tests.hostile import refused
 
@@ -60,6 +60,12 @@ def test_what_is_written_is_read(file, captions, images, weighed):
     }
     write(file, given)
     assert_same(read(file), given)
+
+
+def test_captions_of_exchanged_images_belong_to_their_pairs_in_any_order(tmp_path):
+    exchanged = {"2": "it left", "1": "it came"}
+    write(tmp_path / "a.npz", {pair: attended(["the", "ball"]) for pair in "12"}, exchanged=exchanged)
+    assert read_exchanged(tmp_path / "a.npz") == exchanged
 
 
 def test_the_arrays_are_those_that_the_format_names(tmp_path):

@@ -59,6 +59,20 @@ def test_a_claim_has_places():
 
 
 @pytest.mark.parametrize(
+    ("text", "rank", "side"),
+    [
+        ("The first of the cubes turned red.", 1, "left"),  # counted as one reads
+        ("The second of the three cubes from the right turned red.", 2, "right"),
+        ("The rightmost of the cubes turned red.", 1, "right"),
+    ],
+)
+def test_objects_of_a_row_are_counted_from_a_side(text, rank, side):
+    (claim,) = read(text)
+    (place,) = claim.subject.places
+    assert (place.relation, place.rank, place.side) == ("rank", rank, side)
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "The yellow cylinder or the cube turned cyan.",

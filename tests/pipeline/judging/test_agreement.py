@@ -65,6 +65,13 @@ def test_an_attribute_that_no_reference_names_or_one_contradicts() -> None:
     assert agrees("the red cube is gone", pair) is False
 
 
+def test_a_stated_kind_of_change_replaces_the_kinds_that_references_name() -> None:
+    pair = replace(PAIR, captions=(*REFERENCES, "the small red cube has been moved"))
+    assert agrees("the small red cube has been moved", pair) is False
+    assert agrees("the small red cube has been moved", replace(pair, change_type=None))
+    assert agrees("the small red cube became green", pair)
+
+
 def test_no_change_is_reported_by_the_phrases() -> None:
     still = Pair("8", "8", "test", "a", "b", ("there is no change",), "none")
     for pair in (still, replace(still, change_type=None)):

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from pipeline.datasets.schema import Pair, Placed, SceneFacts
 from pipeline.io.errors import InputError
+from pipeline.judging.claims import Claim, Phrase
+from pipeline.judging.scene import judged_by_scene
 from pipeline.judging.strict import judge
 from pipeline.judging.verdicts import Verdict
 from pipeline.tabletop import words
@@ -165,3 +167,21 @@ def test_any_text_is_judged_and_only_sentences_are_true(text: str, pair: Pair) -
         assert set(spoken) <= set(VOCABULARY) | {"right", "side", "on", "to"}
     if verdict.true and pair is STILL:
         assert any(said in " ".join(text.lower().split()) for said in words.NO_CHANGE)
+
+
+@pytest.mark.parametrize(
+    ("place", "direction", "faults"),
+    [
+        ((1.0, 0.0), "right", "r"),  # the second camera sees a move to the back
+        ((1.0, 0.0), "behind", "r"),
+        ((1.0, -1.0), "right", ""),
+        ((-1.0, 1.0), "left", ""),
+        ((-1.0, 1.0), "right", "r"),
+    ],
+)
+def test_a_direction_of_a_move_holds_for_both_cameras(place, direction, faults):
+    moved = replace(CUBE, x=place[0], y=place[1])
+    scene = SceneFacts((CUBE,), (moved,), FROM_BELOW, (-10.0, 0.0, 5.0), 0)
+    pair = Pair("7.png", "7", "test", "a.png", "b.png", ("x",), "move", scene=scene)
+    (found,) = judged_by_scene([Claim("move", Phrase(), directions=(direction,))], pair)
+    assert found.faults.strip("o") == faults

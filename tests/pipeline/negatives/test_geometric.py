@@ -86,6 +86,17 @@ def test_two_negatives_of_an_unchanged_pair_are_of_its_scene(pairs):
             assert {negative.caption for negative in each.negatives[:2]} <= set(own)
 
 
+def test_captions_of_other_pairs_are_of_the_same_split(pairs):
+    """Otherwise training would see captions of validation pairs."""
+    captions = {
+        split: {text for pair in pairs if pair.split == split for text in pair.captions}
+        for split in ("train", "val")
+    }
+    for each in generate("geometric", pairs, seed=1):
+        taken = {negative.caption for negative in each.negatives if negative.kind == "retrieve"}
+        assert taken <= captions[each.split]
+
+
 def test_the_landmark_is_never_replaced(pairs):
     for each in generate("geometric", pairs, seed=1):
         for negative in each.negatives:

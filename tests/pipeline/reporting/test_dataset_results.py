@@ -70,6 +70,19 @@ def test_a_dataset_has_its_test_pairs_and_the_listed_runs(made):
     }
 
 
+def test_the_retrieval_phase_searches_the_changed_validation_pairs(study):
+    path = study[0] / "data/pairs/tabletop.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    changed = [
+        line
+        for line in lines
+        if (pair := json.loads(line))["split"] == "val" and pair["change_type"] != "none"
+    ]
+    path.write_text("".join(line for line in lines if line not in changed[:3]))
+    (results,) = dataset_results.read(*study)
+    assert results.searched == len(changed) - 3 != sum(pair.changed for pair in results.test)
+
+
 def test_attention_is_read_for_the_first_seed_only(made):
     (results,) = dataset_results.read(*made)
     first = results.runs[2]

@@ -60,6 +60,12 @@ def test_records_of_other_settings_or_data_are_kept(repository, monkeypatch, cha
     assert set(first).isdisjoint(second) == (changed != "nothing")
 
 
+def test_a_gate_that_labels_open_gives_another_record_and_captions_in_both_orders_do_not(repository):
+    first = study(repository)
+    assert study(repository, decode__both_ways=True) == first
+    assert set(first).isdisjoint(study(repository, decode__labelled_gate=True))
+
+
 def test_fitting_records_are_read_and_published_ones_fill_the_gaps(repository):
     study(repository)
     promote(repository)

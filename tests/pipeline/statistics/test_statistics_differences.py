@@ -60,6 +60,16 @@ def test_a_handful_of_pairs_proves_nothing_however_one_sided(pairs, significant)
     assert comparisons.compare(a, b, 2000)["CIDEr-D"].significant is significant
 
 
+@pytest.mark.parametrize(("pairs", "significant"), [(4, False), (8, True)])
+def test_the_model_with_fewer_scored_pairs_limits_p(pairs, significant):
+    """The other model has the metric of all 40 pairs."""
+    a, b = planted(50.0, 40, 1)
+    b.numbers["CIDEr-D"][:, pairs:] = 0
+    for own in (comparisons.compare(a, b, 2000), comparisons.compare(b, a, 2000)):
+        assert own["CIDEr-D"].p >= 2.0 ** (1 - pairs)
+        assert own["CIDEr-D"].significant is significant
+
+
 def test_what_prints_as_nothing_is_no_difference():
     def model(score):
         numbers = np.tile([score * MILLION, 1.0], (1, 20, 1))

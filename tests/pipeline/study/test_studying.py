@@ -224,6 +224,16 @@ def test_other_data_or_settings_give_another_key(repository, name, old, new):
     assert (before == keys(planned(repository)[0])) == ("constant" in old)
 
 
+def test_other_negatives_give_another_key_to_the_models_that_learn_from_them(tmp_path):
+    rows = EXPANDED.partition("rows:")[0] + "rows:\n  - {label: with, model: idc_pcl}\n"
+    root = make_repository(tmp_path, {"two": rows + "  - {label: without, model: scorer}\n"})
+    reading, other = map(keys, planned(root))
+    project_params.write(root, negatives__seed=7)
+    again, same = map(keys, planned(root))
+    assert not {*reading} & {*again}
+    assert other == same
+
+
 def test_other_code_gives_another_key(repository):
     before = keys(planned(repository)[0])
     (repository / "stages").unlink()

@@ -106,6 +106,15 @@ def test_effects_are_within_their_ranges():
         Variation(**RANGES.model_dump() | {"noise": (2.0, 1.0)})
 
 
+def test_both_ends_of_the_range_of_qualities_are_drawn():
+    def drawn(least, most):
+        own = RANGES.model_copy(update={"jpeg": (least, most)})
+        return {each.quality for each in effects.draw(own, 60, np.random.default_rng(1))}
+
+    assert drawn(60, 62) == {60, 61, 62}
+    assert drawn(75, 75) == {75}
+
+
 def test_the_looks_differ_in_brightness_and_size_of_cubes():
     objects = crowd(2)
     studio, clevr = (

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -42,6 +43,13 @@ def test_words_are_counted_sorted_and_cut():
     assert (rare.words[4:], rare.longest) == (("a",), 4)
     assert rare.encode("a cube") == [vocabularies.START, 4, vocabularies.UNK, vocabularies.END]
     assert vocabularies.pad([[2, 4, 3], [2, 3]]).tolist() == [[2, 4, 3], [2, 3, 0]]
+
+
+@pytest.mark.parametrize(("marks", "words"), [(2, 3), (3, 2)])
+def test_a_caption_has_room_for_its_special_tokens(marks, words):
+    """IDC-PCL's third special token, [CLS], is not one of the ids."""
+    vocabulary = vocabularies.build(["a b c d e"], min_count=1, lower_case=True, max_tokens=5)
+    assert len(replace(vocabulary, marks=marks).encode("a b c d e")) == 2 + words
 
 
 def test_the_text_of_a_special_token_is_an_unknown_word():

@@ -19,6 +19,8 @@ from tests.exchanges import flip
 from tests.forged import forge, unhash
 from tests.hostile import little_memory
 from tests.pipeline.training.test_loop import recipe
+from tests.pipeline.training.test_pretraining_phases import FIRST, SIZES
+from tests.pipeline.training.test_pretraining_phases import recipe as pretraining_recipe
 
 BAD = [..., -1, math.nan, "x"]  # ...: the key is removed
 
@@ -107,6 +109,39 @@ def test_other_weights_are_refused_and_weights_without_hashes_noted(folder, tmp_
     unhash(copy)
     trained_model.load(copy)
     assert f"note: {copy}/model.yaml has no hashes" in capsys.readouterr().err
+
+
+def test_the_last_of_two_pre_training_phases_is_loaded(tmp_path):
+    """IDC-PCL on CUB and then on pairs: its model of pairs, with the tensors that were saved."""
+    of_pairs = pretraining_recipe({"switches": {"extra_data": "cub"}})
+    both = {"images": FIRST | {"max_tokens": 8}} | of_pairs.phases
+    chosen = replace(of_pairs, phases=both).pretraining
+    sizes = chosen.sizes_for((6, 3, 3), 10, 8)
+    images, pairs = (recipe_file.build(chosen.until(name), sizes) for name in ("images", "pretrain"))
+    assert (images.single, pairs.single) == (True, False)
+    trained_model.save(tmp_path / "w", Trained(chosen, 1, (6, 3, 3), 10, 8, 4, 0.5), pairs.state_dict())
+    loaded, _ = trained_model.load(tmp_path / "w", "pretrain")
+    assert not loaded.single
+    assert all(tensor.equal(loaded.state_dict()[name]) for name, tensor in pairs.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    ("part", "changed"),
+    [("sizes", SIZES | {"width": 4}), ("phases", {"pretrain": FIRST | {"iterations": 9}})],
+    ids=["sizes", "phases"],
+)
+def test_pre_trained_weights_of_other_settings_are_refused_unless_they_are_imported(tmp_path, part, changed):
+    chosen = pretraining_recipe().pretraining
+    sizes = chosen.sizes_for((6, 3, 3), 10, 8)
+    weights = recipe_file.build(chosen, sizes).state_dict()
+    trained = Trained(chosen, 1, (6, 3, 3), 10, 8, 4, 0.5)
+    trained_model.save(tmp_path / "own", trained, weights)
+    trained_model.save(tmp_path / "import", replace(trained, iteration=0, validation=math.nan), weights)
+    other = replace(chosen, **{part: changed})
+    assert trained_model.check(tmp_path / "own", chosen, 1, "again").run == "tabletop/idc_pcl/1"
+    with pytest.raises(InputError, match=rf"model\.yaml: recipe\.{part} is not"):
+        trained_model.check(tmp_path / "own", other, 1, "again")
+    assert trained_model.check(tmp_path / "import", other, 1, "again").iteration == 0
 
 
 @pytest.mark.parametrize("part", ["features", "store"])

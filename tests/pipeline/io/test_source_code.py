@@ -96,7 +96,8 @@ TRAINING = {"train", "pretrain"}
         ("pipeline/scoring/meteor.py", {"score", "constant"}, TRAINING),
         ("models/dirl/model.py", {"recipe"}, {"extract", "decode", *TRAINING}),
         ("models/backbones/backbone.py", {"extract"}, {"recipe", *TRAINING}),
-        ("stages/train.py", TRAINING, {"decode"}),
+        ("stages/train.py", {"train"}, {"pretrain", "decode"}),
+        ("pipeline/cli/phase_run.py", TRAINING, {"decode"}),
         ("models/__init__.py", {"recipe", "decode", *TRAINING}, {"extract", "score", "render"}),
     ],
 )

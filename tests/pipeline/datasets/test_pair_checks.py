@@ -2,11 +2,12 @@
 
 import json
 import unicodedata
+import zlib
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import Image, ImageFile
 
 from pipeline.datasets import checking, image_headers, images, pair_checks, readers
 from pipeline.datasets.schema import SPLITS, Pair
@@ -124,6 +125,37 @@ def test_a_header_has_the_size_of_the_stored_pixels(tmp_path, form):
     header = image_headers.read(tmp_path / "a")
     assert (header.width, header.height) == images.decode((tmp_path / "a").read_bytes(), "a").size == (W, H)
     assert header.orientation == (6 if turned else 1)
+
+
+def chunk(kind, data):
+    return len(data).to_bytes(4) + kind + data + zlib.crc32(kind + data).to_bytes(4)
+
+
+@pytest.mark.parametrize("pixels_first", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "data", "orientation"),
+    [
+        ("eXIf", b"MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0", 6),
+        ("tEXt", b"XML:com.adobe.xmp\0<x tiff:Orientation='8'/>".replace(b"'", b'"'), 8),
+        ("iTXt", b"XML:com.adobe.xmp\0\0\0\0\0<x tiff:Orientation='8'/>".replace(b"'", b'"'), 8),
+        ("tEXt", b"Comment\0XML:com.adobe.xmp tiff:Orientation 8", 1),
+    ],
+)
+def test_metadata_before_and_behind_the_pixels_of_a_png(tmp_path, kind, data, orientation, pixels_first):
+    Image.new("RGB", (W, H)).save(tmp_path / "a.png")
+    plain = (tmp_path / "a.png").read_bytes()
+    where = plain.index(b"IEND" if pixels_first else b"IDAT") - 4
+    (tmp_path / "a.png").write_bytes(plain[:where] + chunk(kind.encode(), data) + plain[where:])
+    decoded = images.decode((tmp_path / "a.png").read_bytes(), "a.png")
+    assert decoded.info.get(images.ORIENTATION, 1) == orientation
+    assert image_headers.read(tmp_path / "a.png") == image_headers.Header(W, H, orientation)
+
+
+def test_no_pixel_is_decoded_to_read_a_header(tmp_path, monkeypatch):
+    Image.new("RGB", (W, H)).save(tmp_path / "a.png")
+    Image.new("RGB", (W, H)).save(tmp_path / "a.jpg")
+    monkeypatch.setattr(ImageFile.ImageFile, "load", lambda self: pytest.fail("decoded"))
+    assert [image_headers.read(tmp_path / name).width for name in ("a.png", "a.jpg")] == [W, W]
 
 
 NAMES = {

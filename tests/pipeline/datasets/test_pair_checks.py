@@ -136,8 +136,8 @@ def chunk(kind, data):
     ("kind", "data", "orientation"),
     [
         ("eXIf", b"MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0", 6),
-        ("tEXt", b"XML:com.adobe.xmp\0<x tiff:Orientation='8'/>".replace(b"'", b'"'), 8),
-        ("iTXt", b"XML:com.adobe.xmp\0\0\0\0\0<x tiff:Orientation='8'/>".replace(b"'", b'"'), 8),
+        ("tEXt", b'XML:com.adobe.xmp\0<x tiff:Orientation="8"/>', 8),
+        ("iTXt", b'XML:com.adobe.xmp\0\0\0\0\0<x tiff:Orientation="8"/>', 8),
         ("tEXt", b"Comment\0XML:com.adobe.xmp tiff:Orientation 8", 1),
     ],
 )

@@ -68,8 +68,12 @@ def lexicon() -> Mapping[tuple[str, ...], tuple[str, Any]]:
 
 
 @cache
-def _most_words() -> int:
-    return max(map(len, lexicon()))
+def _counts() -> dict[str, list[int]]:
+    """Return, for the first word of each phrase of the lexicon, the numbers of words, most first."""
+    counts: dict[str, set[int]] = {}
+    for phrase in lexicon():
+        counts.setdefault(phrase[0], set()).add(len(phrase))
+    return {word: sorted(numbers, reverse=True) for word, numbers in counts.items()}
 
 
 def _phrases(texts: str) -> Iterator[tuple[str, ...]]:
@@ -144,9 +148,9 @@ def _token(spans: Sequence[Span], i: int) -> tuple[Token | None, int]:
         return None, 1  # the verb; before other words, "can" is a cylinder
     if (word, _word(spans, i + 1)) == ("a", "little") and _symbol(spans, i + 2) not in ("NOUN", "ATTR"):
         return None, 2
-    for count in range(min(_most_words(), len(spans) - i), 0, -1):
+    for count in _counts().get(word, ()):
         phrase = tuple(span[0] for span in spans[i : i + count])
-        if phrase in lexicon():
+        if len(phrase) == count and phrase in lexicon():  # at the end of the text, it is shorter
             symbol, meaning = lexicon()[phrase]
             attributive = symbol in ("AROUND", "IT") and count > 1
             if attributive and _symbol(spans, i + count) in ("ATTR", "NOUN", "OTHER"):

@@ -72,7 +72,8 @@ def outputs(name, variant, switches, phase):
                 found["alignment"] = alignment.square().sum().item()
             for block, maps in model.class_token_maps(*images(model, 2)).items():
                 found[block] = maps.square().sum().item()
-            for kind, search in (("greedy", greedy_attending), ("beam", BEAM)):
+            searches = {"greedy": greedy_attending} if switches else {"greedy": greedy_attending, "beam": BEAM}
+            for kind, search in searches.items():
                 said = search(model, pairs)
                 found[kind] = ", ".join(" ".join(map(str, row)) for row in said.words.tolist())
                 found[f"{kind} maps"] = said.maps[:, 0].double().square().sum().item()

@@ -13,6 +13,7 @@ Before the timing, a check ensures that both sides give the same numbers. Other 
     oracle      write features that are made from the scene descriptions (oracle.py)
     reality     compare scores on rendered test pairs with scores on labelled real images (reality.py)
     first_answer  start and first answer of programs, against an earlier commit (first_answer.py)
+    default_run  each stage of the default run, against an earlier commit (default_run.py)
     blender     time of the look blender, and what its few rays per pixel cost (blender.py)
 """
 
@@ -26,7 +27,7 @@ from stages import run
 # modules are imported when they run, because a machine with a GPU may lack Java, metrics and plotting
 SIDE_BY_SIDE = ("reading", "extraction", "matching", "decoding", "scoring", "step")
 MODULES = {"step": "training"}  # benchmark -> module, if their names differ
-COMMANDS = ("gpu", "oracle", "reality", "first_answer", "blender")
+COMMANDS = ("gpu", "oracle", "reality", "first_answer", "default_run", "blender")
 
 
 def main() -> None:

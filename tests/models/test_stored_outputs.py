@@ -72,7 +72,8 @@ def outputs(name, variant, switches, phase):
                 found["alignment"] = alignment.square().sum().item()
             for block, maps in model.class_token_maps(*images(model, 2)).items():
                 found[block] = maps.square().sum().item()
-            searches = {"greedy": greedy_attending} if switches else {"greedy": greedy_attending, "beam": BEAM}
+            # other switches than the variants' have no influence on a beam search that greedy lacks
+            searches = {"greedy": greedy_attending} | ({} if switches else {"beam": BEAM})
             for kind, search in searches.items():
                 said = search(model, pairs)
                 found[kind] = ", ".join(" ".join(map(str, row)) for row in said.words.tolist())

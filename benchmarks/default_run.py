@@ -10,6 +10,7 @@ time, and the peak of memory of the stage's largest process. Ratio: the referenc
 import argparse
 import json
 import os
+import shlex
 import statistics
 import subprocess
 import sys
@@ -23,11 +24,10 @@ from pipeline.cli.arguments import parsed, whole, word
 from pipeline.io.errors import InputError
 
 ALL = "dvc repro"
-# DVC finds this program as `python`. It notes what the stage took: a line of JSON per stage.
-NOTING_PYTHON = f"""#!{sys.executable} -IS
-import json, os, sys, time
+# notes what a stage takes: a line of JSON per stage
+NOTING = f"""import json, os, sys, time
 start = time.perf_counter()
-child = os.posix_spawn({sys.executable!r}, ["python", *sys.argv[1:]], os.environ)
+child = os.posix_spawn({sys.executable!r}, [{sys.executable!r}, *sys.argv[1:]], os.environ)
 _, status, usage = os.wait4(child, 0)
 seconds = time.perf_counter() - start
 row = [os.environ["DVC_STAGE"], seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024]
@@ -70,7 +70,11 @@ def measured(commit: str) -> dict[str, Run]:
         lab, programs, rows = (Path(folder) / name for name in ("lab", "programs", "rows.jsonl"))
         clone(commit, lab)
         programs.mkdir()
-        (programs / "python").write_text(NOTING_PYTHON, encoding="utf-8")
+        noting = programs / "noting.py"
+        noting.write_text(NOTING, encoding="utf-8")
+        # DVC finds this program as `python`; a path after #! could have no space
+        command = shlex.join([sys.executable, "-IS", str(noting)])
+        (programs / "python").write_text(f'#!/bin/sh\nexec {command} "$@"\n', encoding="utf-8")
         (programs / "python").chmod(0o755)
         environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
         # stages find the environment's other programs next to its Python
@@ -79,8 +83,8 @@ def measured(commit: str) -> dict[str, Run]:
         )
         environment["MEASURED"] = str(rows)
         start = time.perf_counter()
-        command = [sys.executable, "-m", "dvc", "repro"]
-        done = subprocess.run(command, cwd=lab, env=environment, capture_output=True, text=True)
+        repro = [sys.executable, "-m", "dvc", "repro"]
+        done = subprocess.run(repro, cwd=lab, env=environment, capture_output=True, text=True)
         seconds = time.perf_counter() - start
         if done.returncode:
             raise InputError(f"{commit}: dvc repro failed: {(done.stdout + done.stderr).strip()[-500:]}")

@@ -11,7 +11,7 @@ from pipeline.io.errors import InputError
 
 PIPELINE = """
 stages:
-  small: {cmd: "python -c \\"open('small.txt', 'w')\\"", outs: [small.txt]}
+  small: {cmd: "python -c \\"import yaml; open('small.txt', 'w')\\"", outs: [small.txt]}
   large:
     cmd: python -c "import time; kept = b'1' * 300_000_000; time.sleep(0.3); open('large.txt', 'w')"
     outs: [large.txt]
@@ -63,6 +63,15 @@ def numbers(text):
 def test_the_median_is_of_each_number():
     runs = [{"a": first_answer.Run(*numbers)} for numbers in ((1, 5, 3), (2, 4, 9), (7, 6, 6))]
     assert default_run.median(runs) == {"a": (2, 5, 6)}
+
+
+def test_a_python_with_spaces_in_its_path(repository, tmp_path, monkeypatch):
+    link = tmp_path / "My Lab's" / "python"
+    link.parent.mkdir()
+    link.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    link.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(link))
+    assert list(default_run.measured("HEAD")) == ["small", "large", default_run.ALL]
 
 
 def test_a_failed_stage_ends_the_benchmark(repository):

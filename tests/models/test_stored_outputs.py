@@ -72,7 +72,7 @@ def outputs(name, variant, switches, phase):
                 found["alignment"] = alignment.square().sum().item()
             for block, maps in model.class_token_maps(*images(model, 2)).items():
                 found[block] = maps.square().sum().item()
-            # other switches than the variants' have no influence on a beam search that greedy lacks
+            # a switch acts on both searches alike, so only the variants need both
             searches = {"greedy": greedy_attending} | ({} if switches else {"beam": BEAM})
             for kind, search in searches.items():
                 said = search(model, pairs)

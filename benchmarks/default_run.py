@@ -24,7 +24,8 @@ from pipeline.cli.arguments import parsed, whole, word
 from pipeline.io.errors import InputError
 
 ALL = "dvc repro"
-# notes what a stage takes: a line of JSON per stage
+# The program that runs a stage and appends what it took to the file MEASURED, as a line of JSON.
+# Python finds its packages by its own path, so that path is the first argument.
 NOTING = f"""import json, os, sys, time
 start = time.perf_counter()
 child = os.posix_spawn({sys.executable!r}, [{sys.executable!r}, *sys.argv[1:]], os.environ)
@@ -72,12 +73,12 @@ def measured(commit: str) -> dict[str, Run]:
         programs.mkdir()
         noting = programs / "noting.py"
         noting.write_text(NOTING, encoding="utf-8")
-        # DVC finds this program as `python`; a path after #! could have no space
+        # DVC finds this program as `python`. It is a shell script, because a path after #! has no spaces.
         command = shlex.join([sys.executable, "-IS", str(noting)])
         (programs / "python").write_text(f'#!/bin/sh\nexec {command} "$@"\n', encoding="utf-8")
         (programs / "python").chmod(0o755)
         environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
-        # stages find the environment's other programs next to its Python
+        # DVC finds the environment's other programs next to its Python
         environment["PATH"] = os.pathsep.join(
             [str(programs), str(Path(sys.executable).parent), os.environ["PATH"]]
         )

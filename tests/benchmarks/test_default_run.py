@@ -41,9 +41,7 @@ def test_each_stage_has_its_own_time_and_memory(repository, monkeypatch, capsys)
     monkeypatch.setattr(sys, "argv", ["default_run", "--reference", "HEAD~1", "--runs", "1"])
     default_run.main()
     rows = [[cell.strip() for cell in line.split("|")[1:4]] for line in capsys.readouterr().out.splitlines()]
-    cells = {
-        name: [list(map(float, re.findall(r"[\d.]+", text))) for text in both] for name, *both in rows[2:]
-    }
+    cells = {name: [numbers(text) for text in both] for name, *both in rows[2:]}
     assert list(cells) == ["small", "large", "dvc repro"]
     earlier, ours = cells["large"]
     assert earlier[2] - ours[2] == pytest.approx(200_000_000 / 2**20, abs=10)
@@ -61,7 +59,7 @@ def numbers(text):
 
 
 def test_the_median_is_of_each_number():
-    runs = [{"a": first_answer.Run(*numbers)} for numbers in ((1, 5, 3), (2, 4, 9), (7, 6, 6))]
+    runs = [{"a": first_answer.Run(*took)} for took in ((1, 5, 3), (2, 4, 9), (7, 6, 6))]
     assert default_run.median(runs) == {"a": (2, 5, 6)}
 
 

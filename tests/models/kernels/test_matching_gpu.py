@@ -50,7 +50,7 @@ def cases():
     made |= {"sparse": operands(5, 6, 2, 20, 20, 16, torch.float32)}
     made["sparse"]["grad"] *= (torch.arange(30).view(5, 6, 1) % 7 == 0) + 2.0**-22
     made["sparse"]["grad"][2] *= 2.0**-30  # negligible is relative to the image's largest gradient
-    made |= {"nan": operands(2, 1, 2, 70, 20, 8, torch.float32)}
+    made |= {"nan": operands(2, 1, 2, 70, 150, 40, torch.float32)}
     made["nan"]["queries"][1, 0, 69, 3] = math.copysign(math.nan, -1.0)
     made |= {"zero rows": operands(1, 1, 1, 3, 3, 2, torch.float32)}
     made["zero rows"]["queries"] = torch.tensor([[[[-0.0, 0.0], [0.0, 0.0], [-1.0, -1.0]]]])

@@ -1,6 +1,7 @@
 """The benchmark of the default run notes for each stage what it takes. A failed stage ends it."""
 
 import re
+import shlex
 import subprocess
 import sys
 
@@ -66,7 +67,7 @@ def test_the_median_is_of_each_number():
 def test_a_python_with_spaces_in_its_path(repository, tmp_path, monkeypatch):
     link = tmp_path / "My Lab's" / "python"
     link.parent.mkdir()
-    link.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    link.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
     link.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(link))
     assert list(default_run.measured("HEAD")) == ["small", "large", default_run.ALL]

@@ -15,6 +15,7 @@ from pipeline.io.outputs import file_to_write, write_json
 from pipeline.reporting.tables import Table, number, show
 from pipeline.scoring import human_baseline
 from pipeline.scoring.constant_baseline import CONSTANT
+from pipeline.scoring.corpus import score_each
 from pipeline.scoring.metric_names import CORPUS
 from pipeline.scoring.results import rounded
 from pipeline.scoring.tokenizer import OF_SCORES
@@ -31,9 +32,10 @@ def main() -> None:
     add("--out", type=file_to_write, help="the scores to write, JSON")
     arguments = parsed(parser)
     name, pairs = pair_sources.read(arguments)
-    scores = rounded(human_baseline.scores(pairs, arguments.timeout, arguments.tokeniser))
-    if not scores:
+    if not (corpora := human_baseline.corpora(pairs)):
         raise InputError(f"{name} has no pair with several references; name other pairs, or --protocol")
+    (scored,) = score_each(corpora, arguments.timeout, arguments.tokeniser)
+    scores = rounded(human_baseline.entry(scored))
     if arguments.out:
         write_json(arguments.out, {"dataset": name, **scores})
     rows = [

@@ -15,6 +15,7 @@ from pipeline.io.outputs import file_to_write, write_json
 from pipeline.scoring import constant_baseline, human_baseline, results, run_files
 from pipeline.scoring.conditions import Conditions, Scope
 from pipeline.scoring.constant_baseline import HUMAN
+from pipeline.scoring.corpus import score_each
 from pipeline.scoring.tokenizer import OF_SCORES
 from stages import run
 
@@ -53,7 +54,9 @@ def main() -> None:
     captions = {pair.pair_id: caption for pair in test}
     grammar = everything.negatives.grammar.get(arguments.dataset)
     truth = results.correctness(captions, test, grammar)
-    scores = results.score_pairs(captions, test, timeout, tokeniser, truth)
+    corpora = [results.corpus_of(captions, test), *human_baseline.corpora(test)]
+    scored, *of_human = score_each(corpora, timeout, tokeniser)
+    scores = results.with_truth(scored, truth, test)
     for warning in scores.warnings:
         print(f"warning: {printable(warning)}", file=sys.stderr)
     write_json(arguments.captions, [{"image_id": key, "caption": text} for key, text in captions.items()])
@@ -61,8 +64,8 @@ def main() -> None:
     scored_as = Conditions(tokeniser=OF_SCORES[tokeniser][0], reader="strict")
     scope = Scope(scored_as, arguments.pairs.name)
     metrics = results.metrics_of(scores, truth, {}, prepared.references, scope)
-    if human := results.rounded(human_baseline.scores(test, timeout, tokeniser)):
-        metrics[HUMAN] = human
+    for human in of_human:
+        metrics[HUMAN] = results.rounded(human_baseline.entry(human))
     results.write_metrics(arguments.out, metrics, arguments.summary, hashes)
     print(f"{arguments.dataset}: {caption!r}, validation CIDEr-D {cider_d:.3f}")
 

@@ -1,10 +1,11 @@
 """Score a corpus of captions, its subsets, and each pair; `score` is the entry point."""
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import chain, islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +17,8 @@ from pipeline.scoring.meteor import from_statistics
 from pipeline.scoring.metric_names import TOTAL
 
 Values = dict[str, float | None]
+PythonScores = tuple[dict[str, Values], dict[str, dict[str, Any]], dict[str, dict[str, Any]]]
+Counts = dict[str, list[float]]  # id -> METEOR's counts
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,14 @@ class Scores:
     references: dict[str, str]  # id -> hash of the references (conditions.of_pairs)
 
 
+class Corpus(NamedTuple):
+    """Captions (id -> sentence), references (id -> sentences) and subsets (name -> ids, at least one)."""
+
+    captions: dict[str, str]
+    references: dict[str, list[str]]
+    subsets: dict[str, list[str]]
+
+
 def score(
     captions: dict[str, str],
     references: dict[str, list[str]],
@@ -51,8 +62,13 @@ def score(
     Java may take `meteor_timeout` seconds. `tokeniser` is a key of tokenizer.OF_SCORES. Raises InputError if
     the ids differ, if an id has no reference with a word in it, or if Java fails.
     """
-    _check_ids(captions, references)
-    subsets = {TOTAL: list(references), **subsets}
+    return score_each([Corpus(captions, references, subsets)], meteor_timeout, tokeniser)[0]
+
+
+def score_each(corpora: Sequence[Corpus], meteor_timeout: float, tokeniser: str = "ptb") -> list[Scores]:
+    """Score each corpus as `score` does, but start METEOR only once: its start takes seconds."""
+    for corpus in corpora:
+        _check_ids(corpus)
     scorers = {
         "pycocoevalcap": version("pycocoevalcap"),
         "tokenizer": tokenizer.OF_SCORES[tokeniser][0],
@@ -60,28 +76,45 @@ def score(
         "Java": java.version(meteor_timeout),
         "CIDEr-D document frequencies": "subset",
     }
-    hashes = conditions.of_pairs(references)
-    captions, references = _tokenized(captions, references, meteor_timeout, tokeniser)
-    constants = _constants(references, subsets)
+    hashes = [conditions.of_pairs(corpus.references) for corpus in corpora]
+    corpora = [_tokenized(corpus, meteor_timeout, tokeniser) for corpus in corpora]
+    constants = [_constants(corpus) for corpus in corpora]
     with ThreadPoolExecutor(1) as thread:  # Java computes METEOR meanwhile
-        computed = thread.submit(_python_scores, captions, references, subsets, constants)
+        computed = thread.map(_python_scores, corpora, constants)
         # in the main thread, so that Java is killed if the stage is stopped
-        statistics, of_constants = _meteor(captions, references, constants, meteor_timeout)
-        scored, pairs, constant_scores = computed.result()
-    spices, scorers["SPICE"] = _spice(captions, references, meteor_timeout)
+        meteors = _meteor(corpora, constants, meteor_timeout)
+        python_scores = [*computed]
+    spices = [_spice(corpus, meteor_timeout) for corpus in corpora]
+    parts = zip(corpora, python_scores, meteors, spices, hashes, strict=True)
+    return [_scores(*of_corpus, scorers) for of_corpus in parts]
+
+
+def _scores(
+    corpus: Corpus,
+    python_scores: PythonScores,
+    meteors: tuple[Counts, dict[str, list[list[float]]]],
+    spices_and_version: tuple[dict[str, float] | None, str],
+    hashes: dict[str, str],
+    scorers: dict[str, str],
+) -> Scores:
+    """Return the scores of one tokenised corpus, from the results of its metrics."""
+    captions, references, subsets = corpus
+    scored, pairs, constant_scores = python_scores
+    statistics, of_constants = meteors
+    spices, spice_version = spices_and_version
     for name, members in subsets.items():
         scored[name]["METEOR"] = float(from_statistics(np.sum([statistics[key] for key in members], 0)))
         scored[name]["SPICE"] = None if spices is None else _mean(np.array([spices[key] for key in members]))
-    meteors = from_statistics(np.array([*statistics.values()])).tolist()
-    for (key, counts), meteor_score in zip(statistics.items(), meteors, strict=True):
-        pairs[key] |= {"METEOR": meteor_score, "SPICE": spices[key] if spices else None, "meteor": counts}
+    meteor_scores = from_statistics(np.array([*statistics.values()])).tolist()
+    for (key, counts), of_pair in zip(statistics.items(), meteor_scores, strict=True):
+        pairs[key] |= {"METEOR": of_pair, "SPICE": spices[key] if spices else None, "meteor": counts}
     warnings = [
         f"{name}: CIDEr-D is 0 by definition over fewer than 2 distinct sets of references"
         for name, members in subsets.items()
         if len({tuple(sorted(set(references[key]))) for key in members}) < 2
     ]
     if spices is None:
-        warnings.append(f"SPICE: {scorers['SPICE']}")
+        warnings.append(f"SPICE: {spice_version}")
     wording = {
         "exact_match": sum(text in references[key] for key, text in captions.items()) / len(captions),
         "distinct_captions": len(set(captions.values())),
@@ -90,6 +123,7 @@ def score(
     for name, values in constant_scores.items():
         values["METEOR"] = float(from_statistics(np.sum(of_constants[name], 0)))
     repeated = repetition.described(captions, subsets)
+    scorers = {**scorers, "SPICE": spice_version}
     return Scores(scored, pairs, wording, scorers, warnings, repeated, constant_scores, hashes)
 
 
@@ -105,35 +139,41 @@ class _Constant:
         return dict.fromkeys(self.members, self.caption)
 
 
-def _constants(references: dict[str, list[str]], subsets: dict[str, list[str]]) -> dict[str, _Constant]:
+def _constants(corpus: Corpus) -> dict[str, _Constant]:
     """Return key of metrics.json -> best constant caption, of all pairs and of the changed pairs.
 
     Changed pairs have one of their own only if there are unchanged pairs, too.
     """
-    members = {BEST: [*references]}
-    if {"change", "no_change"} <= subsets.keys():
-        members[BEST_CHANGED] = subsets["change"]
+    members = {BEST: [*corpus.references]}
+    if {"change", "no_change"} <= corpus.subsets.keys():
+        members[BEST_CHANGED] = corpus.subsets["change"]
     return {
-        name: _Constant(best_of_references({key: references[key] for key in keys}), keys)
+        name: _Constant(best_of_references({key: corpus.references[key] for key in keys}), keys)
         for name, keys in members.items()
     }
 
 
 def _meteor(
-    captions: dict[str, str],
-    references: dict[str, list[str]],
-    constants: dict[str, _Constant],
-    timeout: float,
-) -> tuple[dict[str, list[float]], dict[str, list[list[float]]]]:
-    """Return METEOR's statistics of each caption, and of each constant caption, in one run of Java."""
-    texts = {("", key): text for key, text in captions.items()}
-    texts |= {(name, key): one.caption for name, one in constants.items() for key in one.members}
-    statistics = meteor.statistics(texts, {key: references[key[1]] for key in texts}, timeout)
-    of_constants = {name: [statistics[name, key] for key in one.members] for name, one in constants.items()}
-    return {key: statistics["", key] for key in captions}, of_constants
+    corpora: Sequence[Corpus], constants: Sequence[dict[str, _Constant]], timeout: float
+) -> list[tuple[Counts, dict[str, list[list[float]]]]]:
+    """Return METEOR's counts of each corpus: of each caption, and of each constant caption. Run Java once."""
+    texts: dict[tuple[int, str, str], str] = {}  # (corpus, "" or the constant's name, id) -> caption
+    for number, (corpus, own) in enumerate(zip(corpora, constants, strict=True)):
+        texts |= {(number, "", key): text for key, text in corpus.captions.items()}
+        texts |= {(number, name, key): one.caption for name, one in own.items() for key in one.members}
+    references = {place: corpora[place[0]].references[place[2]] for place in texts}
+    counts = meteor.statistics(texts, references, timeout)
+    return [
+        (
+            {key: counts[number, "", key] for key in corpus.captions},
+            {name: [counts[number, name, key] for key in one.members] for name, one in own.items()},
+        )
+        for number, (corpus, own) in enumerate(zip(corpora, constants, strict=True))
+    ]
 
 
-def _check_ids(captions: dict[str, str], references: dict[str, list[str]]) -> None:
+def _check_ids(corpus: Corpus) -> None:
+    captions, references, _ = corpus
     if not references:
         raise InputError("there is nothing to score: the set of references is empty")
     problems = [f"{key}: is predicted but has no references" for key in captions if key not in references]
@@ -145,10 +185,9 @@ def _check_ids(captions: dict[str, str], references: dict[str, list[str]]) -> No
         raise listed(problems, "predictions and references differ", remedy)
 
 
-def _tokenized(
-    captions: dict[str, str], references: dict[str, list[str]], timeout: float, tokeniser: str
-) -> tuple[dict[str, str], dict[str, list[str]]]:
-    """Tokenise captions and references, in the references' order; leave out references without a word."""
+def _tokenized(corpus: Corpus, timeout: float, tokeniser: str) -> Corpus:
+    """Tokenise a corpus, in the references' order. Leave out references without a word; add subset total."""
+    captions, references, subsets = corpus
     sentences = [*chain.from_iterable(references.values()), *(captions[key] for key in references)]
     tokens = iter(tokenizer.OF_SCORES[tokeniser][1](sentences, timeout))
     words = {key: [text for text in islice(tokens, len(texts)) if text] for key, texts in references.items()}
@@ -158,21 +197,17 @@ def _tokenized(
             "no reference holds a word",
             "give each a reference, or leave them out with --referenced-only",
         )
-    return dict(zip(references, tokens, strict=True)), words
+    return Corpus(dict(zip(references, tokens, strict=True)), words, {TOTAL: [*references], **subsets})
 
 
-def _python_scores(
-    captions: dict[str, str],
-    references: dict[str, list[str]],
-    subsets: dict[str, list[str]],
-    constants: dict[str, _Constant],
-) -> tuple[dict[str, Values], dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
+def _python_scores(corpus: Corpus, constants: dict[str, _Constant]) -> PythonScores:
     """Return BLEU, ROUGE-L and CIDEr-D of each subset, of each pair, and of each constant caption.
 
     METEOR and SPICE are not computed here. Subsets and pairs have the key METEOR with the value None, and
     pairs also have the key SPICE with the value None. These keys only fix the order in which metrics are
     written.
     """
+    captions, references, subsets = corpus
     grams = metrics.counted(captions, references)
     counts = metrics.bleu_counts(captions, references, grams)
     means = {name: of_pairs(captions, references) for name, of_pairs in MEANS.items()}
@@ -224,14 +259,12 @@ def _bleu_counts(counts: list[int]) -> dict[str, Any]:
     return {"matches": matches, "guesses": guesses, "length": words, "reference_length": closest}
 
 
-def _spice(
-    captions: dict[str, str], references: dict[str, list[str]], timeout: float
-) -> tuple[dict[str, float] | None, str]:
+def _spice(corpus: Corpus, timeout: float) -> tuple[dict[str, float] | None, str]:
     """Return (id -> SPICE, SPICE's version), or (None, reason) if SPICE cannot be computed."""
     if reason := spice.unavailable(timeout):
         return None, f"unavailable ({reason})"
     try:
-        return spice.scores(captions, references, timeout), spice.VERSION
+        return spice.scores(corpus.captions, corpus.references, timeout), spice.VERSION
     except InputError as error:
         return None, f"failed ({error})"
 

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from pipeline.datasets.schema import Pair
-from pipeline.io.errors import InputError
-from pipeline.scoring import corpus
 from pipeline.scoring.constant_baseline import BEST, CONSTANT, LEAD, MARGIN
+from pipeline.scoring.corpus import Corpus, Scores
 from pipeline.scoring.metric_names import TOTAL
 from pipeline.scoring.reference_files import has_word
 
@@ -53,19 +52,14 @@ def one_against_others(pairs: Sequence[Pair]) -> tuple[dict[str, str], dict[str,
     return captions, references
 
 
-def scores(pairs: Sequence[Pair], timeout: float, tokeniser: str) -> dict[str, Any]:
-    """Return the entry `human` of metrics.json: the scores of one annotator, and of the best constant.
-
-    The result is {} if no pair has several annotators. `tokeniser` is a key of tokenizer.OF_SCORES, and a run
-    of Java may take `timeout` seconds.
-    """
+def corpora(pairs: Sequence[Pair]) -> list[Corpus]:
+    """Return the corpus of `one_against_others`; [] if no pair has several annotators."""
     captions, references = one_against_others(pairs)
-    if not captions:
-        return {}
-    try:
-        scored = corpus.score(captions, references, {}, timeout, tokeniser)
-    except InputError as error:
-        raise InputError(f"one annotator against the others: {error}") from None
+    return [Corpus(captions, references, {})] if captions else []
+
+
+def entry(scored: Scores) -> dict[str, Any]:
+    """Return the entry `human` of metrics.json: the scores of one annotator, and of the best constant."""
     constant = {key: value for key, value in scored.constants[BEST].items() if key not in (LEAD, MARGIN)}
     own = {name: value for name, value in scored.subsets[TOTAL].items() if name != "CIDEr-D/corpus-df"}
-    return {"pairs": len(captions), **own, CONSTANT: constant}
+    return {"pairs": len(scored.pairs), **own, CONSTANT: constant}

@@ -14,7 +14,7 @@ from pipeline.judging.strict import STRICT
 from pipeline.judging.verdicts import UNPARSED, Verdict
 from pipeline.scoring import accuracy, conditions, metric_names, reversal, routing
 from pipeline.scoring.conditions import Conditions, Scope
-from pipeline.scoring.corpus import Scores, score
+from pipeline.scoring.corpus import Corpus, Scores, score_each
 from pipeline.scoring.metric_names import (
     AGREES,
     BY_CHANGE,
@@ -89,10 +89,17 @@ def score_pairs(
     The scores include the shares of `truth.shares`, for example the share of true captions. A run of
     Java may take `meteor_timeout` seconds. `tokeniser` is a key of tokenizer.OF_SCORES.
     """
-    references = {pair.pair_id: list(pair.captions) for pair in pairs}
-    members = subsets(pairs)
-    scores = score(captions, references, members, meteor_timeout, tokeniser)
-    members[TOTAL] = list(references)
+    (scores,) = score_each([corpus_of(captions, pairs)], meteor_timeout, tokeniser)
+    return with_truth(scores, truth, pairs)
+
+
+def corpus_of(captions: dict[str, str], pairs: Sequence[Pair]) -> Corpus:
+    return Corpus(captions, {pair.pair_id: list(pair.captions) for pair in pairs}, subsets(pairs))
+
+
+def with_truth(scores: Scores, truth: Correctness, pairs: Sequence[Pair]) -> Scores:
+    """Add the shares of `truth.shares` to the scores of each subset."""
+    members = {**subsets(pairs), TOTAL: [pair.pair_id for pair in pairs]}
     scores_with_truth = {
         name: truth.shares(members[name]) | values for name, values in scores.subsets.items()
     }

@@ -62,5 +62,5 @@ def test_the_scores_are_printed_and_written(folder, capsys):
 
 
 def test_pairs_with_one_reference_are_refused(folder):
-    assert human_baseline.scores([pair("1", "1", "a car left")], 9, "none") == {}
+    assert human_baseline.corpora([pair("1", "1", "a car left")]) == []
     refuse(folder, "annotators --pairs single.jsonl", "single has no pair with several references")

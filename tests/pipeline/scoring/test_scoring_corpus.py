@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 
 from pipeline.io.errors import InputError
-from pipeline.scoring import java, spice
-from pipeline.scoring.corpus import Scores, score
+from pipeline.scoring import java, meteor, spice
+from pipeline.scoring.corpus import Corpus as CorpusToScore
+from pipeline.scoring.corpus import Scores, score, score_each
 from pipeline.scoring.meteor import from_statistics
 from pipeline.scoring.metrics import bleu
 
@@ -195,6 +196,31 @@ def test_a_subsets_spice_is_the_mean_of_its_pairs(monkeypatch: pytest.MonkeyPatc
     assert (found.subsets["total"]["SPICE"], found.subsets["part"]["SPICE"]) == (0.25, 0.375)
     assert found.scorers["SPICE"] == spice.VERSION
     assert not [warning for warning in found.warnings if "SPICE" in warning]
+
+
+@pytest.mark.usefixtures("without_java")
+def test_corpora_scored_together_have_the_scores_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = []
+
+    def statistics(captions: dict, references: dict, timeout: float) -> dict[tuple, list[float]]:
+        runs.append(len(captions))
+        return {
+            key: [float(len(text) + len(" ".join(references[key])) + n % 7) for n in range(23)]
+            for key, text in captions.items()
+        }
+
+    monkeypatch.setattr(meteor, "statistics", statistics)
+    captions, references = SANE
+    subsets = {"change": ["1", "2"], "no_change": ["3", "6"]}
+    others = {key: [*references[key], "a person left"] for key in ("6", "1", "5")}
+    corpora = [
+        CorpusToScore(captions, references, subsets),
+        CorpusToScore(dict.fromkeys(others, "the red car is gone"), others, {"change": ["5"]}),
+    ]
+    together = score_each(corpora, 60, "none")
+    assert len(runs) == 1
+    assert together == [score(*corpus, 60, "none") for corpus in corpora]
+    assert together[0].constants != together[1].constants
 
 
 def test_fewer_than_two_sets_of_references_are_warned_of(everything: Scores) -> None:

@@ -19,13 +19,14 @@ DECODE = f"decode --weights weights/1 {INPUTS} --out captions.json --attention a
 
 
 def train_with(seed, to):
-    outputs = f"--weights {to} --curves curves/{to} --provenance p.json"
+    outputs = f"--weights {to} --curves curves/{to} --provenance p.json --tokens plain"
     return f"train --recipe {RECIPE} --seed {seed} {INPUTS} {outputs}"
 
 
 def raw(folder, scenes=10, **changes):
     """Write params.yaml, synthetic images and their card into the folder."""
-    write_card(folder / CARD, make_clevr_change(folder / "data/raw/tabletop", scenes=scenes), "tabletop", [])
+    images = make_clevr_change(folder / "data/raw/tabletop", scenes=scenes, stop="")
+    write_card(folder / CARD, images, "tabletop", [])
     set_params(folder, **changes)
     return folder
 

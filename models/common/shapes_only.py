@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-DRAW, DRAW_INTO = (torch.randn, torch.rand), (Tensor.normal_, Tensor.uniform_)
-ATTRIBUTES = (Tensor.requires_grad_,)  # methods that change an attribute of the tensor itself
+DRAW, FILL = (torch.randn, torch.rand), (Tensor.normal_, Tensor.uniform_, Tensor.fill_, Tensor.zero_)
+# methods that read or change an attribute of the tensor itself; initialisations call them for every layer
+ATTRIBUTES = (Tensor.requires_grad_, Tensor.dim, Tensor.size, Tensor.numel)
 LARGEST = 1 << 24  # elements: operations on more are not computed, because a file may claim any size
 
 
@@ -46,7 +47,7 @@ class _WithoutValues(TorchFunctionMode):
             return torch.empty(*args, **options)
         if function is torch.eye:
             return torch.empty(args[0], args[-1], **options)
-        if function in DRAW_INTO or getattr(function, "__module__", None) == "torch.nn.init":
+        if function in FILL or getattr(function, "__module__", None) == "torch.nn.init":
             return args[0] if args else options["tensor"]
         is_attribute = function in ATTRIBUTES or getattr(function, "__name__", "") in ("__get__", "__set__")
         if is_attribute or not 0 < sum(tensor.numel() for tensor in _bare([args, options])) <= LARGEST:

@@ -7,6 +7,7 @@ and the other stages depend on the hashes. Recipes, scratch folders and studies 
 import ast
 import hashlib
 import inspect
+import os
 import subprocess
 from collections.abc import Callable
 from functools import cache
@@ -86,11 +87,11 @@ def of_module(path: Path, root: Path = ROOT) -> dict[str, str]:
     uses __file__, the result also has the files in its folder that are not Python code, and the Python
     files that it names, such as a program that it starts.
     """
-    used_files, unread_files = set(), [path]
+    used_files, unread_files, modules = set(), [path], _module_files(root)
     while unread_files:
         if (file := unread_files.pop()) not in used_files:
             used_files.add(file)
-            unread_files += imports(file, root)
+            unread_files += _imports(file, modules)
     for file in list(used_files):
         if b"__file__" in (source := file.read_bytes()):
             used_files |= {other for other in file.parent.iterdir() if _is_read(other, source)}
@@ -113,14 +114,16 @@ def imports(path: Path, root: Path = ROOT) -> set[Path]:
     the packages above a module. These files do nothing, and are left out. Raises InputError for invalid
     Python or relative imports.
     """
+    return _imports(path, _module_files(root))
+
+
+def _imports(path: Path, modules: dict[str, Path]) -> set[Path]:
     try:
         names = _imported_names(path.read_bytes())
     except (SyntaxError, ValueError) as error:
         raise InputError(f"{path} cannot be read as Python of ours ({error}); correct it") from None
-    files = {
-        (_module_file(f"{name}.{part}", root) if part else None) or _module_file(name, root)
-        for name, part in names
-    }
+    # "a." if nothing is imported from a module
+    files = {modules.get(f"{name}.{part}") or modules.get(name) for name, part in names}
     return {file for file in files if file is not None}
 
 
@@ -142,10 +145,16 @@ def _imported_names(source: bytes) -> frozenset[tuple[str, str]]:
     return frozenset((module, name) for module, name in imported if module.partition(".")[0] in PACKAGES)
 
 
-def _module_file(name: str, root: Path) -> Path | None:
-    """Return the file of a module, or the __init__.py of a package; None for other projects' modules."""
-    base = root.joinpath(*name.split("."))
-    return next((file for file in (base.with_suffix(".py"), base / "__init__.py") if file.exists()), None)
+def _module_files(root: Path) -> dict[str, Path]:
+    """Return module -> its file, and package -> its __init__.py, of all modules in PACKAGES."""
+    files = {}
+    for package in PACKAGES:
+        for folder, _, names in os.walk(root / package):
+            path = Path(folder)
+            prefix = ".".join(path.relative_to(root).parts)
+            files |= {f"{prefix}.{name[:-3]}": path / name for name in names if name.endswith(".py")}
+    packages = {name.removesuffix(".__init__"): file for name, file in files.items()}
+    return packages | files  # of a module and a package of one name, the module
 
 
 def revision(root: Path = ROOT) -> str | None:

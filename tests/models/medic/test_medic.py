@@ -92,17 +92,18 @@ def test_values_losses_and_gradients_by_loops(name, variant, switches):
     assert len(terms) == len(expected) >= 3
     for term in terms:
         same(losses[term], expected[term], term)
-    # in the variants each term alone, with a switch only their sum
-    for chosen in [[term] for term in terms] if not switches else [terms]:
-        ours, theirs = (
-            torch.autograd.grad(
-                sum(each[term] for term in chosen), P.values(), retain_graph=True, allow_unused=True
-            )
-            for each in (losses, expected)
+    # different weights, so that an error in one term's gradient is not hidden by another's
+    ours, theirs = (
+        torch.autograd.grad(
+            sum(math.sqrt(2 + number) * each[term] for number, term in enumerate(terms)),
+            P.values(),
+            allow_unused=True,
         )
-        for place, own, other in zip(P, ours, theirs, strict=True):
-            zero = torch.zeros_like(P[place])
-            same(zero if own is None else own, zero if other is None else other, f"{chosen}, {place}")
+        for each in (losses, expected)
+    )
+    for place, own, other in zip(P, ours, theirs, strict=True):
+        zero = torch.zeros_like(P[place])
+        same(zero if own is None else own, zero if other is None else other, place)
     assert all(losses[term].abs() > 0 for term in terms if term != "dis")
 
 

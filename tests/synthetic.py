@@ -33,7 +33,7 @@ def make_clevr_change(
     names = [f"CLEVR_default_{number:06d}.png" for number in range(scenes)]
     files = {
         "change_captions": {
-            name: [SENTENCES[kind], f"{SENTENCES[kind]}{stop}"] for name, kind in zip(names, kinds, strict=True)
+            name: [SENTENCES[kind], SENTENCES[kind] + stop] for name, kind in zip(names, kinds, strict=True)
         },
         "no_change_captions": {n: ["nothing has changed", "there is no change"] for n in names},
         "splits": {

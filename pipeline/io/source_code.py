@@ -147,7 +147,7 @@ def _imported_names(source: bytes) -> frozenset[tuple[str, str]]:
 
 def _module_files(root: Path) -> dict[str, Path]:
     """Return module -> its file, and package -> its __init__.py, of all modules in PACKAGES."""
-    files = {}
+    files: dict[str, Path] = {}
     for package in PACKAGES:
         for folder, _, names in os.walk(root / package):
             path = Path(folder)

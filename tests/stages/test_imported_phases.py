@@ -82,7 +82,8 @@ class Run:
         inputs = f"--pairs pairs.jsonl --vocab ours.json --features features --imported {self.imported}"
         for command in (
             f"pretrain --recipe r.pretrain.yaml --weights {self.pretrained} --curves c/pretrain",
-            f"train --recipe r.yaml --weights {self.weights} --curves c/train --start-from {self.recipes} --tokens plain",
+            f"train --recipe r.yaml --weights {self.weights} --curves c/train --start-from {self.recipes} "
+            "--tokens plain",
         ):
             succeed(self.folder, f"{command} --seed 1 {inputs} --provenance p.json")
         return self.inputs().get("imported", {})

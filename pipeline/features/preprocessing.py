@@ -28,7 +28,7 @@ from PIL import Image
 
 from pipeline.compute import worker_processes
 from pipeline.config.store_contents import Spec
-from pipeline.datasets.images import PREPARE_AGAIN, Indexed, decode, decode_array, read_bytes
+from pipeline.datasets.images import PREPARE_AGAIN, Indexed, decode_array, read_bytes
 from pipeline.io.errors import InputError
 from pipeline.io.prefetch import prefetch
 
@@ -150,7 +150,7 @@ The arguments of a function are an RGB image and (width, height). The result is 
 def pixels(root: Path, image: Indexed, size: int | tuple[int, int], resize: str) -> np.ndarray:
     """Read an image, resized by features.resize to uint8 (3, H, W); `size` is (H, W), or H = W."""
     height, width = (size, size) if isinstance(size, int) else size
-    decoded = decode(read_unchanged(root, image), str(root / image.name))
+    decoded = Image.fromarray(decode_array(read_unchanged(root, image), str(root / image.name)))
     return RESIZES[resize](decoded, (width, height)).transpose(2, 0, 1)
 
 

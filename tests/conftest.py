@@ -30,13 +30,15 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_configure() -> None:
-    """Remove hypothesis's deadline, and put temporary files into memory if there is enough of it."""
+    """Set up hypothesis, and put temporary files into memory if there is enough of it."""
     gc.disable()  # until the tests are collected: imported objects stay, and need no collection
     # nohup and background jobs ignore these signals, and processes started by tests would inherit that
     for number, handler in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, handler)
-    settings.register_profile("busy", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    # each run draws other examples, so fewer of them find as much in the end
+    busy = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow], "max_examples": 50}
+    settings.register_profile("busy", settings(), **busy)
     settings.load_profile("busy")
     memory = Path("/dev/shm")
     if "TMPDIR" not in os.environ and memory.is_dir() and shutil.disk_usage(memory).free > 4 * 2**30:

@@ -152,8 +152,7 @@ run(main)
 """
 
 
-@pytest.mark.parametrize("rank", ["0", "1"])
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("rank", "number", "code"), [("0", signal.SIGINT, 130), ("1", signal.SIGTERM, 143)])
 def test_a_wait_for_a_left_over_world_size_is_said_and_hears_signals(environment, rank, number, code):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -31,7 +31,7 @@ def test_what_a_line_says_is_read_again(tmp_path_factory, kind, probability, lab
     row = {"image_id": "a", "caption": "x"} | routing.of_caption(kind, probability, labelled)
     path.write_text(json.dumps([row]))
     assert routing.read(path) == Found({"a": kind}, "label" if labelled else None)
-    assert abs(row["kind_probability"] - probability) <= 5e-5
+    assert abs(row["kind_probability"] - probability) <= 5.001e-5  # four digits; a half may be inexact
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,16 @@ def lab(tmp_path):
 @pytest.mark.parametrize(
     ("dataset", "model", "expected"),
     [
-        ("tabletop", "scorer_cbr", {"loss.lambda_cbr": "params.yaml: dataset.tabletop.loss.lambda_cbr"}),
+        (
+            "tabletop",
+            "scorer_cbr",
+            {
+                "loss.lambda_cbr": "params.yaml: dataset.tabletop.loss.lambda_cbr",
+                "features.backbone": "params.yaml: dataset.tabletop.features.backbone",
+                "features.input": resolving.ENTRY,
+            },
+        ),
+        ("clevr_change", "clip4idc", {"features.height": origins.COMPUTED}),
         (
             "tabletop_extreme",
             "clip4idc",

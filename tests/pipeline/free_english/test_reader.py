@@ -37,6 +37,8 @@ def kinds(text):
         ("The cube was yellow but is now red.", ["becomes"]),
         ("In the first image there is a red cube. In the second there is none.", ["exists", "unreadable"]),
         ("The red cube is in the first image but not in the second.", ["drop"]),
+        ("The cube can now be found behind the ball.", ["sit"]),
+        ("The red cube can be seen behind the ball.", ["exists"]),
         ("Let me compare both images carefully.", []),
         ("", []),
     ],

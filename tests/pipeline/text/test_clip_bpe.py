@@ -37,6 +37,11 @@ def test_published_ids():
     assert bpe().names[49_406:] == MARKS
 
 
+def test_a_text_has_no_marks():
+    start, end = bpe().names.index(MARKS[0]), bpe().names.index(MARKS[1])
+    assert bpe().text([start, *bpe().encode("photo"), end]) == "photo"
+
+
 @given(st.text().filter(lambda text: not any(mark in text.lower() for mark in clip_bpe.MARKS)))
 def test_any_text_has_the_ids_of_the_published_program(published, text):
     assert bpe().encode(text) == published.encode(text)

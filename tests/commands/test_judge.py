@@ -172,7 +172,9 @@ def test_several_runs_are_ranked(place, capsys):
     runs, files = (
         " ".join(f"{name}{n}.{end}" for n in range(4)) for name, end in (("run", "jsonl"), ("score", "json"))
     )
-    succeed(place, f"agreement {runs} --scores perfect {files}")
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("perfect")]
-    assert "1.00" in line
-    assert "100 %" in line
+    interval = "1.00 [1.00, 1.00]"
+    # runs of one model, as of several seeds, are no pairs of models
+    for models, wrong in (("", "0 %"), ("--models a a a a", "–")):
+        succeed(place, f"agreement {runs} --scores perfect {files} {models}")
+        (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("perfect")]
+        assert " ".join(line.split()) == f"perfect {interval} {wrong} {interval} 100 %"

@@ -15,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 
 DRAW, FILL = (torch.randn, torch.rand), (Tensor.normal_, Tensor.uniform_, Tensor.fill_, Tensor.zero_)
 # methods that read or change an attribute of the tensor itself; initialisations call them for every layer
-ATTRIBUTES = (Tensor.requires_grad_, Tensor.dim, Tensor.size, Tensor.numel)
+ATTRIBUTES = (Tensor.requires_grad_, Tensor.dim, Tensor.size, Tensor.numel, Tensor.t_)
 LARGEST = 1 << 24  # elements: operations on more are not computed, because a file may claim any size
 
 

@@ -68,6 +68,14 @@ for name in MODELS:
     assert done.returncode == 0, done.stderr
 
 
+def test_a_tensor_is_transposed_in_place():
+    """As by nn.init.orthogonal_ of torch 2.11."""
+    with shapes_only():
+        weight = torch.empty(2, 3)
+        assert weight.t_() is weight
+        assert weight.shape == (3, 2)
+
+
 def test_a_huge_tensor_takes_no_memory():
     with shapes_only():
         weight = nn.Linear(2**20, 2**20).weight

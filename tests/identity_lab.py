@@ -34,8 +34,7 @@ def commands(model: str, seed: int) -> dict[str, str]:
         "pretrain": f"pretrain --recipe {run}/pretrain.yaml --seed {seed} {INPUTS} "
         f"--weights {run}/pretrained --curves {curves}/pretrain/{seed} --provenance p.json",
         "train": f"train --recipe {run}/recipe.yaml --seed {seed} {INPUTS} --start-from {run} "
-        f"--weights {weights} --curves {curves}/{seed} --provenance p.json "
-        "--tokens plain",
+        f"--weights {weights} --curves {curves}/{seed} --provenance p.json --tokens plain",
         "decode": f"decode --weights {weights} {INPUTS} --out {scores}/captions.json "
         f"--attention {scores}/attention.npz",
         "score": f"score --captions {scores}/captions.json --pairs {PAIRS} --dataset tabletop "

@@ -2,12 +2,14 @@
 
 import ast
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
 import yaml
 
-from pipeline.io.source_code import BY_RECIPE, PACKAGES, imports, of_stage
+from pipeline.io import source_code
+from pipeline.io.source_code import BY_RECIPE, PACKAGES, of_stage
 from tests import shipped
 
 ROOT = Path(__file__).parents[1]
@@ -22,6 +24,7 @@ LAYERS = """
 """.split()  # noqa: SIM905
 LEVELS = {"models": 0, "pipeline": 1, "stages": 2, "commands": 2}
 PROVENANCE = {"extract", "extract_pretraining", "pretrain", "train"}  # stages that record times and hosts
+imports = cache(source_code.imports)  # a call lists all modules
 FILES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
 
 

@@ -22,8 +22,8 @@ HEAVY = {
 }
 DRAWS = {"numba", "scipy"}  # Numba imports the package scipy itself, but none of its modules
 TABLES = {"torch", "pandas"}
-# modules that one process imports in this order, each before the programs that need it and the ones before;
-# copies of this process run the programs
+# Module -> packages that its import may import. One process imports these modules in this order, and copies
+# of it run the programs: a program runs as soon as the modules that it may import are there.
 ORDER: dict[str, set[str]] = {
     "pipeline.config.params": set(),
     "torch": {"torch"},

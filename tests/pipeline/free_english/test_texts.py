@@ -59,7 +59,7 @@ def test_a_correct_text_with_one_wrong_word_is_not_correct():
     """A few exchanges stay correct: "not green" may become "not red"."""
     correct = [each for each in TEXTS if each["correct"] and judged(each["text"], each["scene"]).true]
     every = [(text, each["scene"]) for each in correct for text in mutations(each["text"])]
-    found = every[::4]  # a text takes a millisecond; 4 does not divide the 7 exchanges of a color
+    found = every[::4]  # a text takes a millisecond; every color is tried, as a word of color has 7 exchanges
     still = [text for text, scene in found if judged(text, scene).true]
     assert len(found) > 3000
     assert len(still) <= 0.01 * len(found), still
